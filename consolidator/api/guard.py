@@ -23,7 +23,7 @@ from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.credentials import BearerTokens
-from consolidator.service.request_limits import LOOPBACK, host_name, receive_again
+from consolidator.service.request_limits import is_called_rightly, receive_again
 from consolidator.service.viewer import Viewer
 
 BODY_BYTES = 4 * 1024 * 1024
@@ -39,50 +39,48 @@ _MAX_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled_at: float
-
-
-@dataclass(slots=True)
 class RequestRates:
     """Token buckets, one for each credential: `per_second` requests in the long run, twice that at once."""
 
     per_second: float
     clock: Callable[[], float] = time.monotonic
-    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
+    size: float = 0.0  # of a bucket; by default what comes in two seconds
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)  # tokens, and when it had them
 
     def take(self, name: str) -> float:
         """Take a request's token; return 0, or after how many seconds there is one again."""
-        now, size = self.clock(), max(1.0, self.per_second * _BURST_SECONDS)
-        bucket = self._buckets.pop(name, None) or _Bucket(size, now)
-        bucket.tokens = min(size, bucket.tokens + (now - bucket.filled_at) * self.per_second)
-        bucket.filled_at = now
-        self._buckets[name] = bucket
+        wait = self.wait(name)
+        if not wait:
+            self.spend(name)
+        return wait
+
+    def wait(self, name: str) -> float:
+        """Return after how many seconds there is a token; 0 for at once."""
+        return max(0.0, 1 - self._fill(name)) / self.per_second
+
+    def spend(self, name: str) -> None:
+        """Take a token out of a bucket if it has one; the buckets that were used least recently are forgotten."""
+        self._buckets[name] = max(0.0, self._fill(name) - 1), self.clock()
+        self._buckets.move_to_end(name)
         if len(self._buckets) > _MAX_BUCKETS:
             self._buckets.popitem(last=False)
-        if bucket.tokens >= 1:
-            bucket.tokens -= 1
-            return 0.0
-        return (1 - bucket.tokens) / self.per_second
+
+    def _fill(self, name: str) -> float:
+        size = self.size or max(1.0, self.per_second * _BURST_SECONDS)
+        tokens, filled_at = self._buckets.get(name, (size, 0.0))
+        return min(size, tokens + (self.clock() - filled_at) * self.per_second)
 
 
-@dataclass(slots=True)
 class WrongTokens:
     """Counts wrong tokens by address, and remembers which were right: a flood of others keeps nobody out."""
 
-    per_minute: int
-    clock: Callable[[], float] = time.monotonic
-    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)  # by address
-    _right: OrderedDict[bytes, None] = field(default_factory=OrderedDict)  # hashes
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rates = RequestRates(per_minute / 60, clock, per_minute)  # by address
+        self._right: OrderedDict[bytes, None] = OrderedDict()  # hashes
 
     def wait(self, address: str, token: bytes) -> float:
         """Return 0 where a token is to be looked at, or after how many seconds it is."""
-        bucket = self._buckets.get(address)
-        if bucket is None or _hash(token) in self._right:
-            return 0.0
-        left = self._fill(bucket)
-        return 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+        return 0.0 if _hash(token) in self._right else self._rates.wait(address)
 
     def add_right(self, token: bytes) -> None:
         """Remember a token that was right; those that came least recently are forgotten."""
@@ -92,18 +90,8 @@ class WrongTokens:
             self._right.popitem(last=False)
 
     def add_wrong(self, address: str) -> None:
-        """Count a wrong token; the addresses that came least recently are forgotten."""
-        bucket = self._buckets.pop(address, None) or _Bucket(self.per_minute, self.clock())
-        bucket.tokens = max(0.0, self._fill(bucket) - 1)
-        self._buckets[address] = bucket
-        if len(self._buckets) > _MAX_BUCKETS:
-            self._buckets.popitem(last=False)
-
-    def _fill(self, bucket: _Bucket) -> float:
-        now = self.clock()
-        bucket.tokens = min(self.per_minute, bucket.tokens + (now - bucket.filled_at) * self.per_minute / 60)
-        bucket.filled_at = now
-        return bucket.tokens
+        """Count a wrong token."""
+        self._rates.spend(address)
 
 
 def _hash(token: bytes) -> bytes:
@@ -197,7 +185,8 @@ class ApiGuard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        self._check_host(headers)
+        if not is_called_rightly(headers, self.hosts):
+            raise Problem(problems.WRONG_HOST, "this service is not called by the name in the header Host")
         state = scope.setdefault("state", {})
         if scope["path"] in self.open_paths:
             await self.app(scope, receive, send)
@@ -222,15 +211,6 @@ class ApiGuard:
             await self._work(scope, headers, receive, send)
         finally:
             self._entered -= 1
-
-    def _check_host(self, headers: Headers) -> None:
-        """Raise Problem for a name that a page of another site may have been given for this address (DNS rebinding)."""
-        if self.hosts is None:
-            return
-        hosts = headers.getlist("host")
-        name = host_name(hosts[0]) if len(hosts) == 1 else None
-        if name not in LOOPBACK and name not in self.hosts:
-            raise Problem(problems.WRONG_HOST, "this service is not called by the name in the header Host")
 
     async def _authorize(self, scope: Scope, headers: Headers) -> Viewer:
         token = headers.get("authorization", "").encode("latin-1", "replace")

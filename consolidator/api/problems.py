@@ -70,52 +70,56 @@ class ProblemKind:
     next_step: str
 
 
-def _kind(slug: str, status: int, title: str, next_step: str) -> ProblemKind:
-    return ProblemKind(slug, status, title, next_step)
-
-
 _SEND_VALID = "Change the request as the detail says, then send it again."
 _READ_AGAIN = "Read the session again, then decide whether to repeat the request."
 _LATER = "Send the same request again later, with the same Idempotency-Key."
 _SERVERS_LOG = "Send it again later; if it keeps failing, the log of the service says why."
 
-UNAUTHORIZED = _kind(
+UNAUTHORIZED = ProblemKind(
     "unauthorized", 401, "The bearer token is missing, wrong, expired or revoked",
     "Send `Authorization: Bearer TOKEN`; `consolidator token create` makes a token.",
 )  # fmt: skip
-FORBIDDEN = _kind("forbidden", 403, "The credential may not do this", "Use a credential with the scope that it needs.")
-BAD_REQUEST = _kind("bad-request", 400, "The request cannot be read", _SEND_VALID)
-INVALID_CURSOR = _kind("invalid-cursor", 400, "The cursor is none of this list", "Begin again without a cursor.")
-WRONG_HOST = _kind(
+FORBIDDEN = ProblemKind(
+    "forbidden", 403, "The credential may not do this", "Use a credential with the scope that it needs."
+)
+BAD_REQUEST = ProblemKind("bad-request", 400, "The request cannot be read", _SEND_VALID)
+INVALID_CURSOR = ProblemKind("invalid-cursor", 400, "The cursor is none of this list", "Begin again without a cursor.")
+WRONG_HOST = ProblemKind(
     "wrong-host", 421, "The request names a host that this service is not",
     "Use the address that the service listens on, or name yours in CONSOLIDATOR_HTTP_ALLOWED_HOSTS.",
 )  # fmt: skip
-NOT_FOUND = _kind("not-found", 404, "There is nothing there", "List what there is, and take an id from that.")
-METHOD_NOT_ALLOWED = _kind(
+NOT_FOUND = ProblemKind("not-found", 404, "There is nothing there", "List what there is, and take an id from that.")
+METHOD_NOT_ALLOWED = ProblemKind(
     "method-not-allowed", 405, "This method is not one of the resource's", "Use a method that the header Allow names."
 )
-CONFLICT = _kind("conflict", 409, "The session is not as the request takes it to be", _READ_AGAIN)
-SESSION_CLOSED = _kind(
+CONFLICT = ProblemKind("conflict", 409, "The session is not as the request takes it to be", _READ_AGAIN)
+SESSION_CLOSED = ProblemKind(
     "session-closed", 409, "Nothing more happens in this session", "Read it, or open its key again for a new one."
 )
-BUSY = _kind("busy", 409, "Something else holds this at the moment", _LATER)
-TOO_LARGE = _kind("too-large", 413, "The request is too large", "Send less at once.")
-UNSUPPORTED_TYPE = _kind(
+BUSY = ProblemKind("busy", 409, "Something else holds this at the moment", _LATER)
+TOO_LARGE = ProblemKind("too-large", 413, "The request is too large", "Send less at once.")
+UNSUPPORTED_TYPE = ProblemKind(
     "unsupported-media-type", 415, "The body is not JSON", "Send JSON with `Content-Type: application/json`."
 )
-INVALID = _kind("invalid", 422, "The request does not fit", _SEND_VALID)
-KEY_REUSED = _kind(
+INVALID = ProblemKind("invalid", 422, "The request does not fit", _SEND_VALID)
+KEY_REUSED = ProblemKind(
     "idempotency-key-reused", 422, "The Idempotency-Key came with another request", "Use a new key for each request."
 )
-TOO_MANY = _kind("too-many-requests", 429, "Too many requests", "Wait as long as the header Retry-After says.")
-TOO_MANY_STREAMS = _kind("too-many-streams", 429, "Too many open streams", "Close a stream before you open another.")
-INTERNAL = _kind("internal", 500, "The service failed", _SERVERS_LOG)
-MODEL_FAILED = _kind("model-failed", 502, "The language model gave no usable answer", _SERVERS_LOG)
-UNAVAILABLE = _kind("unavailable", 503, "The service cannot answer now", _LATER)
-OVER_BUDGET = _kind("over-budget", 409, "A cap on costs is reached", "Raise the cap of the session, then repeat it.")
-DISK_FULL = _kind("disk-full", 507, "A disk of the service is full", "Have its operator make room, then repeat it.")
+TOO_MANY = ProblemKind("too-many-requests", 429, "Too many requests", "Wait as long as the header Retry-After says.")
+TOO_MANY_STREAMS = ProblemKind(
+    "too-many-streams", 429, "Too many open streams", "Close a stream before you open another."
+)
+INTERNAL = ProblemKind("internal", 500, "The service failed", _SERVERS_LOG)
+MODEL_FAILED = ProblemKind("model-failed", 502, "The language model gave no usable answer", _SERVERS_LOG)
+UNAVAILABLE = ProblemKind("unavailable", 503, "The service cannot answer now", _LATER)
+OVER_BUDGET = ProblemKind(
+    "over-budget", 409, "A cap on costs is reached", "Raise the cap of the session, then repeat it."
+)
+DISK_FULL = ProblemKind(
+    "disk-full", 507, "A disk of the service is full", "Have its operator make room, then repeat it."
+)
 
-UNANSWERED = _kind(
+UNANSWERED = ProblemKind(
     "unanswered", 503, "Nobody can answer the message now",
     "Do not send it again. It is answered once the session has a model (`POST /v1/sessions` with its key and a model), "
     "or the service is started with a model and the tools.",

@@ -112,7 +112,7 @@ async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes
 def _frame_data(item: FollowedItem) -> Any:
     """Return what a frame says: an event as pages show it, or what is not one."""
     if item.piece is not None:
-        return {"message_id": item.piece.message_id, "piece": item.piece.number, "text": item.piece.text}
+        return {"message_id": item.piece.message_id, "piece": item.piece.seq, "text": item.piece.delta}
     if item.event is None:
         return {"after": item.cursor.seq}
     event = Event.of(item.event)

@@ -1,16 +1,157 @@
-"""The entry point of the command line: finds the command, turns errors into one line and an exit code."""
+"""The command line: finds a command, imports its module when it is used, turns errors into a line and an exit code."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from difflib import get_close_matches
+from importlib import import_module
+from itertools import groupby
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from consolidator.cli.lazy_group import LazyGroup
-from consolidator.cli.streams import OutputClosed, flush_output, write_error, write_text
+from consolidator.cli.commands import (
+    ALIASES,
+    COMMANDS,
+    OPTION_ALIASES,
+    SYNONYMS,
+    WITHOUT_JSON,
+    CommandEntry,
+)
+from consolidator.cli.streams import OutputClosed, flush_output, is_json, set_json, write_error, write_text
 from consolidator.errors import ConsolidatorError, DiskFull, Interrupted, UsageError, as_disk_full
+
+
+class LazyGroup(TyperGroup):
+    """The commands of a table: of `COMMANDS`, or of one of its nouns."""
+
+    entries: Mapping[str, CommandEntry] = COMMANDS
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, panel by panel."""
+        return list(self.entries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command's module, and return the command; None if there is none of that name."""
+        entry = self.entries.get(cmd_name)
+        if entry is not None and cmd_name not in self.commands:
+            with _collection_paused() if entry.target else nullcontext():  # a noun imports nothing
+                self.commands[cmd_name] = load_command(cmd_name, entry)
+        return self.commands.get(cmd_name)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
+        if self.entries is COMMANDS:
+            args = expand_aliases(take_json(args))
+            if not ctx.resilient_parsing:
+                _check_words("consolidator", args, COMMANDS, SYNONYMS)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help as plain text, a line for each command: loading them all would take seconds."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        width = max(map(len, self.entries))
+        for panel, names in groupby(self.entries, lambda name: self.entries[name].panel):
+            formatter.write_paragraph()
+            formatter.write(f"{_bold(panel)}\n")
+            formatter.write("".join(f"  {name:{width}}  {self.entries[name].summary}\n" for name in names))
+        formatter.write_paragraph()
+        formatter.write(f"{_bold('Options')}\n")
+        records = [record for option in self.get_params(ctx) if (record := option.get_help_record(ctx))]
+        formatter.indent()
+        formatter.write_dl(records)
+        formatter.dedent()
+        self.format_epilog(ctx, formatter)
+
+
+def load_command(name: str, entry: CommandEntry) -> Any:
+    """Return a command: the group of a noun, or the function of its module."""
+    if not entry.target:
+        noun = LazyGroup(name=name, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
+        noun.entries = entry.commands
+        return noun
+    from consolidator.cli.common import spread
+
+    module, _, attribute = entry.target.partition(":")
+    command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
+    app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    epilog = None if name in WITHOUT_JSON else "`--json` prints JSON for programs, nothing else."
+    app.command(name, epilog=epilog)(spread(command))
+    return get_group(app).commands[name]
+
+
+def take_json(args: list[str]) -> list[str]:
+    """Take the option --json, which every command has, from the arguments. Raises UsageError where it has no sense."""
+    end = args.index("--") if "--" in args else len(args)
+    options = [argument for argument in args[:end] if argument != "--json"]
+    set_json(len(options) < end)
+    if is_json() and options and options[0] in WITHOUT_JSON:
+        raise UsageError(f"`consolidator {options[0]}` prints no JSON: it has no option --json")
+    return options + args[end:]
+
+
+def expand_aliases(args: list[str]) -> list[str]:
+    """Return the arguments with the names of former releases replaced by those of this one."""
+    for count in (2, 1):
+        if (command := ALIASES.get(" ".join(args[:count]))) is not None:
+            args = [*command.split(), *args[count:]]
+            break
+    options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
+    expanded, rest = [], iter(args)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in options:
+            expanded.append(argument)
+            continue
+        option, _, beginning = options[name].partition(" ")
+        value = value if equals else next(rest, "")
+        expanded += [option, beginning + value] if option else []
+    return expanded
+
+
+def _check_words(
+    program: str, args: Sequence[str], entries: Mapping[str, CommandEntry], synonyms: Mapping[str, str] | None = None
+) -> None:
+    """Raise UsageError for a word that names no command of a noun, before anything is imported."""
+    word = next((argument for argument in args if not argument.startswith("-")), None)
+    if word is None or args[0] in ("--version", "--help", "-h"):
+        return
+    if word in entries:
+        if entries[word].commands:
+            _check_words(f"{program} {word}", args[args.index(word) + 1 :], entries[word].commands)
+        return
+    meanings = {**(synonyms or {}), **{name: name for name in entries}}
+    nearest = dict.fromkeys(meanings[match] for match in get_close_matches(word.lower(), meanings, n=3, cutoff=0.7))
+    examples = " or ".join(f"`{program} {name}`" for name in nearest)
+    advice = f"did you mean {examples}?" if examples else f"`{program} --help` lists them"
+    raise UsageError(f"{program} has no command {word!r}; {advice}")
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause cyclic GC during the imports, a sixth of the start-up: what is imported stays."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        if not gc.get_freeze_count():
+            gc.freeze()  # nor does a collection look at it later: a tenth of an import
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
+def _bold(text: str) -> str:
+    """Return a heading, bold on a terminal; it is written to standard output, whatever reads it."""
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() else text
+
 
 _YELLOW = 33
 

@@ -45,7 +45,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "rules": ("memory.rules:rules_command", "what people ask for again and again: accept or dismiss it"),
         "facts": ("memory.facts:facts_command", "what users stated or a model read; correct or forget it"),
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
-        "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
+        "solutions": ("memory.facts:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
         "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
@@ -98,7 +98,6 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
                 "create": ("agents.session:create_command", "create a session"),
                 "end": ("agents.session:end_command", "end a session; nothing is deleted"),
                 "say": ("agents.drive:say_command", "say something to a session, in mid-answer too"),
-                "stop": ("agents.drive:stop_command", "end what a session is doing; it stays open"),
                 "wake": ("agents.drive:wake_command", "finish what a crash left open"),
                 "task": ("agents.drive:task_command", "tasks of a session: list, start, finish"),
                 "notes": ("agents.drive:notes_command", "show or change a session's scratchpad"),
@@ -113,19 +112,11 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
             },
             "sessions: list, show, drive, fork and compare them",
         ),
-        "call": (
-            {
-                "approve": ("agents.drive:approve_command", "allow a call that waits for approval"),
-                "deny": ("agents.drive:deny_command", "deny a call that waits for approval"),
-                "resolve": ("agents.drive:resolve_command", "settle a call whose outcome is unknown"),
-            },
-            "calls that wait for a person's decision",
-        ),
+        "call": ("agents.drive:call_command", "approve, deny or resolve a call that waits for a person"),
         "agent": (
             {
                 "set": ("agents.agent_defaults:set_command", "set defaults of an agent's sessions"),
                 "show": ("agents.agent_defaults:show_command", "show an agent's defaults, or list the agents"),
-                "delete": ("agents.agent_defaults:delete_command", "delete an agent's defaults"),
             },
             "agents: the defaults of their sessions",
         ),
@@ -143,7 +134,7 @@ def _entry(panel: str, place: str | _Noun, summary: str) -> CommandEntry:
 COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() for name, entry in entries.items()}
 # Names of former releases, and what they stand for.
 ALIASES = {
-    "agent list": "agent show", "approve": "call approve", "backup": "db backup",
+    "agent delete": "agent set --delete", "agent list": "agent show", "approve": "call approve", "backup": "db backup",
     "branch commit": "session branch --commit", "branch create": "session branch",
     "branch discard": "session branch --discard", "branch list": "session branch --list",
     "checkpoint create": "session checkpoint", "checkpoint delete": "session checkpoint --delete",
@@ -158,8 +149,9 @@ ALIASES = {
     "revisions restore": "revisions --restore", "revisions show": "revisions", "rules accept": "rules --accept",
     "rules dismiss": "rules --dismiss", "rules write": "rules --write", "runs show": "runs",
     "scratchpad": "session notes", "session restore": "session fork", "sessions": "session list",
-    "spawn": "session spawn", "state": "session show --part state", "steer": "session say", "stop": "session stop",
-    "summary": "session show --part summary", "task finish": "session task --finish", "task list": "session task",
+    "spawn": "session spawn", "state": "session show --part state", "steer": "session say",
+    "session stop": "session say --stop", "stop": "session say --stop", "summary": "session show --part summary",
+    "task finish": "session task --finish", "task list": "session task",
     "task start": "session task", "tokenizer fetch": "tokenizer", "wake": "session wake",
 }  # fmt: skip
 # Options of former releases, of all commands and of one: the option that each became, and what begins its value.

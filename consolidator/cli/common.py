@@ -18,7 +18,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
@@ -31,6 +31,7 @@ from consolidator.service.tokenizer import use_vocabulary
 from consolidator.settings import Settings, describe_unknown_settings, load_settings
 
 T = TypeVar("T")
+P = ParamSpec("P")
 SessionName = Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")]
 _NOTED_AFTER = 0.3  # seconds
 _SPAN = re.compile(r"([0-9]{1,12})\s*([smhdw])")
@@ -38,22 +39,34 @@ _MAX_SPAN = timedelta(days=36_500)  # a century; longer ones leave the calendar
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def run(work: Callable[[Database, Settings], Coroutine[Any, Any, T]]) -> T:
-    """Open the database, call a function with it and with the settings, and return what that returns."""
+def run(function: Callable[Concatenate[Database, P], Coroutine[Any, Any, T]], *args: P.args, **options: P.kwargs) -> T:
+    """Open the database, call a function with it and these arguments, and return what that returns."""
+    return run_configured(lambda database, _: function(database, *args, **options))
+
+
+def run_configured(
+    function: Callable[Concatenate[Database, Settings, P], Coroutine[Any, Any, T]], *args: P.args, **options: P.kwargs
+) -> T:
+    """Do the same with a function that takes the settings, too."""
 
     async def opened() -> T:
         async with open_configured() as (database, settings):
-            return await work(database, settings)
+            return await function(database, settings, *args, **options)
 
     return run_async(opened())
 
 
-def run_in(session: str, work: Callable[[Database, Settings, str], Coroutine[Any, Any, T]]) -> T:
+def run_in(
+    session: str,
+    function: Callable[Concatenate[Database, str, P], Coroutine[Any, Any, T]],
+    *args: P.args,
+    **options: P.kwargs,
+) -> T:
     """Do the same with the id of the session that a person named; raise NotFound if there is none."""
     from consolidator.service.sessions.access import find_session_id  # what opens no session does not load it
 
-    async def in_session(database: Database, settings: Settings) -> T:
-        return await work(database, settings, await find_session_id(database, session))
+    async def in_session(database: Database) -> T:
+        return await function(database, await find_session_id(database, session), *args, **options)
 
     return run(in_session)
 

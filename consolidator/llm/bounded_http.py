@@ -5,7 +5,7 @@ They hold below the openai client, which reads an answer, or a line of a stream,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import TYPE_CHECKING
 
 from consolidator.errors import ModelUnavailable
@@ -26,24 +26,18 @@ class ResponseTooLarge(Exception):
     """A server sent more than an answer may have."""
 
 
-class BodyLimit:
-    """How many bytes of a response's body are read, and of one line of it."""
-
-    def __init__(self, limit: int, line_limit: int | None = None) -> None:
-        self._limit, self._line_limit = limit, line_limit
-
-    async def read(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield a body; raise ResponseTooLarge where it is too long."""
-        size = line_size = 0
-        async for part in body:
-            size += len(part)
-            last_end = max(part.rfind(b"\n"), part.rfind(b"\r"))
-            line_size = line_size + len(part) if last_end < 0 else len(part) - last_end - 1
-            if size > self._limit:
-                raise ResponseTooLarge(f"the model's server sent more than {self._limit:,} bytes")
-            if self._line_limit is not None and line_size > self._line_limit:
-                raise ResponseTooLarge(f"the model's server sent a line of more than {self._line_limit:,} bytes")
-            yield part
+async def read_bounded(body: AsyncIterable[bytes], limit: int, line_limit: int | None = None) -> AsyncIterator[bytes]:
+    """Yield a body; raise ResponseTooLarge where it, or a line of it, is too long."""
+    size = line_size = 0
+    async for part in body:
+        size += len(part)
+        last_end = max(part.rfind(b"\n"), part.rfind(b"\r"))
+        line_size = line_size + len(part) if last_end < 0 else len(part) - last_end - 1
+        if size > limit:
+            raise ResponseTooLarge(f"the model's server sent more than {limit:,} bytes")
+        if line_limit is not None and line_size > line_limit:
+            raise ResponseTooLarge(f"the model's server sent a line of more than {line_limit:,} bytes")
+        yield part
 
 
 async def bound_response(response: httpx2.Response) -> None:
@@ -71,14 +65,16 @@ async def bound_response(response: httpx2.Response) -> None:
         limit = MAX_FILE_BYTES
     else:
         limit = MAX_ANSWER_BYTES
-    response.stream = _bounded_stream(response.stream, BodyLimit(limit, line_limit))
+    response.stream = _bounded_stream(response.stream, limit, line_limit)
 
 
 def _port(url: httpx2.URL) -> int | None:
     return url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
-def _bounded_stream(stream: httpx2.SyncByteStream | httpx2.AsyncByteStream, limit: BodyLimit) -> httpx2.AsyncByteStream:
+def _bounded_stream(
+    stream: httpx2.SyncByteStream | httpx2.AsyncByteStream, limit: int, line_limit: int | None
+) -> httpx2.AsyncByteStream:
     import httpx2
 
     assert isinstance(stream, httpx2.AsyncByteStream)
@@ -86,7 +82,7 @@ def _bounded_stream(stream: httpx2.SyncByteStream | httpx2.AsyncByteStream, limi
 
     class BoundedStream(httpx2.AsyncByteStream):
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return limit.read(body.__aiter__())
+            return read_bounded(body, limit, line_limit)
 
         async def aclose(self) -> None:
             await body.aclose()

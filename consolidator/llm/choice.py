@@ -93,7 +93,7 @@ def choose_model(settings: Settings) -> ModelChoice:
         return ModelChoice("configured", "/".join(agent), _find_program(agent[0]))
     if name is not None:
         return ModelChoice(
-            "configured", name, _hide_login(settings.openai_base_url or OPENAI_URL), settings.model_window
+            "configured", name, re.sub(r"//[^/]*@", "//", settings.openai_base_url or OPENAI_URL), settings.model_window
         )
     if not settings.find_model:
         return ModelChoice("none", None, "rules only")
@@ -223,10 +223,6 @@ def _list_owners(port: int) -> Iterator[int]:
         with suppress(psutil.Error, OSError):
             if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in process.net_connections("tcp")):
                 yield process.uids().effective
-
-
-def _hide_login(address: str) -> str:
-    return re.sub(r"//[^/]*@", "//", address)
 
 
 def _find_program(agent: str) -> str:

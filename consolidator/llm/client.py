@@ -17,14 +17,14 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
 from consolidator.llm.redaction.redact import redact
-from consolidator.llm.tokens import count_tokens, settled_tokens
+from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ _OVERLOAD_TEXT = re.compile(
 )
 _TOO_LONG_TEXT = re.compile(r"context.?(length|window)|maximum context|too long|too many tokens", re.I)
 # Exceptions of httpx that mean the request was never sent.
-_UNSENT_ERRORS = (
+_UNSENT_ERRORS = [
     "ConnectError",
     "ConnectTimeout",
     "PoolTimeout",
     "UnsupportedProtocol",
     "LocalProtocolError",
     "ProxyError",
-)
+]
 OPENAI_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"  # local servers need no key, but the openai client does
 
@@ -95,9 +95,7 @@ class ModelRequest:
     schema_name: str
     schema: dict[str, Any]
     max_tokens: int
-    turns: tuple[
-        tuple[str, str], ...
-    ] = ()  # (role, text) after the prompt: an invalid answer, and what is wrong with it
+    turns: tuple[tuple[str, str], ...] = ()  # role and text after the prompt: an invalid answer, and what is wrong
     hint: str = ""  # said before the prompt; an answer stays valid if it changes, so it is no part of the key
 
     @property
@@ -268,30 +266,25 @@ class ModelClient:
             )
         return self._client
 
-    def _fit_answer(self, request: ModelRequest) -> int:
-        """Return how many tokens an answer may have beside its question in the model's window."""
-        room = request.max_tokens if self.window is None else self.window - request.tokens
-        return min(request.max_tokens, max(_MIN_ANSWER, room))
-
     def build_body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request body of a question.
 
         What all questions of a purpose share comes first, so that providers' caches find it: schema and system text.
         """
         dialect = self.dialect
+        room = request.max_tokens if self.window is None else self.window - request.tokens
         body: dict[str, Any] = {
             "model": request.model,
             "messages": request.messages,
-            dialect.max_tokens_name: self._fit_answer(request),
+            dialect.max_tokens_name: min(request.max_tokens, max(_MIN_ANSWER, room)),
         }
         if dialect.takes_temperature:
             body["temperature"] = 0
         if dialect.takes_cache_key:
             body["prompt_cache_key"] = request.cache_key
         if dialect.json_mode == "schema":
-            strict = request.schema | {
-                "required": list(request.schema["properties"])
-            }  # a lenient reader may ask for less
+            # A lenient reader may ask for less.
+            strict = request.schema | {"required": list(request.schema["properties"])}
             schema = {"name": request.schema_name, "strict": True, "schema": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
@@ -404,16 +397,14 @@ def read_completion(content: bytes, model: str, question_tokens: int) -> ModelRe
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     refusal = message.get("refusal")
-    prompt_tokens, completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    input_tokens = settled_tokens(prompt_tokens, question_tokens)
     return ModelReply(
         text=text,
         refusal=str(refusal) if refusal else None,
         finish_reason=str(choice.get("finish_reason") or "")[:_MAX_REASON_LENGTH] or None,
         model=model,
-        input_tokens=input_tokens,
-        cached_tokens=min(cached, prompt_tokens) if _is_count(cached) and _is_count(prompt_tokens) else 0,
-        output_tokens=settled_tokens(completion_tokens, count_tokens(text or "")),
+        input_tokens=settled_tokens(usage.get("prompt_tokens"), question_tokens),
+        cached_tokens=min(read_count(cached) or 0, read_count(usage.get("prompt_tokens")) or 0),
+        output_tokens=settled_tokens(usage.get("completion_tokens"), count_tokens(text or "")),
     )
 
 
@@ -443,19 +434,8 @@ def read_text(content: Any) -> str | None:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _describe(error: openai.APIError) -> str:
     return f"{error.message} {json.dumps(error.body) if isinstance(error.body, dict) else ''}"
-
-
-def _classify_refusal(error: openai.APIStatusError) -> Exception:
-    text = redact(_describe(error))[:300]
-    if error.status_code == _TOO_LARGE or _TOO_LONG_TEXT.search(text):
-        return ModelTruncated(f"the question is too long for the model: {text}")
-    return ModelRefused(f"the server refuses the question: {text}")
 
 
 def classify_error(error: openai.APIError) -> Exception:
@@ -463,13 +443,10 @@ def classify_error(error: openai.APIError) -> Exception:
     import openai
 
     if isinstance(error, openai.APIStatusError) and error.status_code in _REFUSALS and not _permanent_status(error):
-        return _classify_refusal(error)
-    return _classify_unavailable(error)
-
-
-def _classify_unavailable(error: openai.APIError) -> ModelUnavailable:
-    import openai
-
+        text = redact(_describe(error))[:300]
+        if error.status_code == _TOO_LARGE or _TOO_LONG_TEXT.search(text):
+            return ModelTruncated(f"the question is too long for the model: {text}")
+        return ModelRefused(f"the server refuses the question: {text}")
     if isinstance(error, openai.APITimeoutError) and _was_sent(error):
         return ModelUnavailable("the model's server did not answer in time", may_be_charged=True)
     if not isinstance(error, openai.APIStatusError):

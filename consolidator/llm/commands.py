@@ -23,7 +23,7 @@ from consolidator.llm import MARKER, WORKING_FOLDER
 from consolidator.llm.bounded_http import MAX_ANSWER_BYTES
 from consolidator.llm.client import ModelReply, ModelRequest, send_traced
 from consolidator.llm.redaction.redact import redact
-from consolidator.llm.tokens import count_tokens, settled_tokens
+from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 
 _KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 _KEPT_PREFIXES = ("LC_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -68,8 +68,8 @@ def _read_claude(text: str) -> CommandOutput:
     if body is None:
         return CommandOutput()
     usage = _mapping(body.get("usage"))
-    cached, output = _count(usage.get("cache_read_input_tokens")) or 0, _count(usage.get("output_tokens"))
-    read = [_count(usage.get(name)) for name in ("input_tokens", "cache_creation_input_tokens")]
+    cached, output = read_count(usage.get("cache_read_input_tokens")) or 0, read_count(usage.get("output_tokens"))
+    read = [read_count(usage.get(name)) for name in ("input_tokens", "cache_creation_input_tokens")]
     said = body.get("result")
     is_error = bool(body.get("is_error")) or body.get("subtype", "success") != "success"
     cost = None
@@ -95,11 +95,9 @@ def _read_codex(text: str) -> CommandOutput:
             output.text = str(item.get("text") or "")
         elif kind == "turn.completed":
             usage, is_complete = _mapping(event.get("usage")), True
-            output.input_tokens, output.output_tokens = (
-                _count(usage.get("input_tokens")),
-                _count(usage.get("output_tokens")),
-            )
-            output.cached_tokens = _count(usage.get("cached_input_tokens")) or 0
+            output.input_tokens = read_count(usage.get("input_tokens"))
+            output.output_tokens = read_count(usage.get("output_tokens"))
+            output.cached_tokens = read_count(usage.get("cached_input_tokens")) or 0
         elif kind in ("turn.failed", "error"):
             output.error = str(_mapping(event.get("error")).get("message") or event.get("message") or "no reason given")
     if is_complete:
@@ -115,15 +113,15 @@ def _read_gemini(text: str) -> CommandOutput:
         return CommandOutput(error=str(_mapping(body["error"]).get("message") or body["error"]))
     models = _mapping(_mapping(body.get("stats")).get("models"))
     tokens = [_mapping(_mapping(model).get("tokens")) for model in models.values()]
-    sums = {name: sum(_count(counts.get(name)) or 0 for counts in tokens) for name in ("prompt", "cached")}
-    answered = sum((_count(counts.get(name)) or 0) for counts in tokens for name in ("candidates", "thoughts"))
+    names = ("prompt", "cached", "candidates", "thoughts")
+    sums = {name: sum(read_count(counts.get(name)) or 0 for counts in tokens) for name in names}
     said = body.get("response")
     return CommandOutput(
         text=said if isinstance(said, str) else None,
         finish_reason="stop",
         input_tokens=sums["prompt"] if tokens else None,
         cached_tokens=sums["cached"],
-        output_tokens=answered if tokens else None,
+        output_tokens=sums["candidates"] + sums["thoughts"] if tokens else None,
     )
 
 
@@ -146,14 +144,8 @@ AGENT_COMMANDS = {
         model="default",
         arguments=(
             *("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"),
-            *(
-                "--ignore-user-config",
-                "--ignore-rules",
-                "-c",
-                "features.hooks=false",
-                "-c",
-                "features.shell_tool=false",
-            ),
+            *("--ignore-user-config", "--ignore-rules", "-c", "features.hooks=false"),
+            *("-c", "features.shell_tool=false"),
             *("-c", "features.apps=false", "-c", "features.plugins=false", "-c", 'web_search="disabled"'),
             *("-c", "project_doc_max_bytes=0", "-c", 'model_reasoning_effort="low"', "-"),
         ),
@@ -250,6 +242,8 @@ class CommandClient:
     async def _run(self, arguments: list[str], text: str) -> tuple[int, str, str]:
         """Run the program in an empty directory; return its exit code and output. Its process group ends with it."""
         command = AGENT_COMMANDS[self.agent]
+        prefixes = (*_KEPT_PREFIXES, *command.variables)  # of what it needs to run and to log in
+        kept = {name: value for name, value in self.environment.items() if name in _KEPT or name.startswith(prefixes)}
         try:
             folder = self.home.absolute() / WORKING_FOLDER
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -259,7 +253,7 @@ class CommandClient:
                 self.program,
                 *arguments,
                 cwd=folder,
-                env=self._scrub(command),
+                env={**kept, MARKER: "1", "NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1"},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -284,12 +278,6 @@ class CommandClient:
             with suppress(ProcessLookupError, PermissionError):  # its children may outlive it
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-
-    def _scrub(self, command: AgentCommand) -> dict[str, str]:
-        """Return the environment of the program: what it needs to run and to log in, and our marker."""
-        prefixes = (*_KEPT_PREFIXES, *command.variables)
-        kept = {name: value for name, value in self.environment.items() if name in _KEPT or name.startswith(prefixes)}
-        return {**kept, MARKER: "1", "NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1"}
 
 
 async def _write(stream: asyncio.StreamWriter, text: str) -> None:
@@ -327,7 +315,3 @@ def _last_object(text: str, *names: str) -> dict[str, Any] | None:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

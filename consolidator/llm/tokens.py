@@ -47,9 +47,12 @@ def settled_tokens(reported: object, counted: int) -> int:
 
     A report that is no count does not count, and of one far beyond what was sent or received only so much is believed.
     """
-    if not isinstance(reported, int) or isinstance(reported, bool) or reported < 0:
-        return counted
-    return max(counted, min(reported, counted * MAX_REPORT_FACTOR + MAX_REPORT_EXTRA))
+    return max(counted, min(read_count(reported) or 0, counted * MAX_REPORT_FACTOR + MAX_REPORT_EXTRA))
+
+
+def read_count(value: object) -> int | None:
+    """Return a value that is a count; None for any other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def is_exact() -> bool:

@@ -36,6 +36,7 @@ HEDGED, NO_NAME, TOLD = "only a guess", "names no file, command or symbol", "tol
 EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the work in hand"
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
 SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
+NEVER_RUN = "names a project's call that nothing here ran or shows"
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
@@ -86,6 +87,10 @@ _FOREIGN_DOCUMENT = re.compile(
 )
 _FROM_DOCUMENT = re.compile(rf"^(?=[^\s:]*(?:{_DOCUMENT.pattern}))[^\s:]+:.*", re.IGNORECASE | re.MULTILINE)
 _CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
+_PROJECTS_CALL = re.compile(
+    r"(?<![\w./-])(?:(?:(npm|pnpm|yarn|bun|deno|make|just|task|mise|uv|poetry|rake|nox|tox|gradle|mvn|ant)(?: run)?"
+    r"|python\d?|node|bash|sh|ruby|perl) +)(?:-\S+ +)*([\w@./][\w@:./-]*)|(?<![\w./-])()(\./[\w./-]+)"
+)
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp)(?:/|$)")
 _PATH = re.compile(r"(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
@@ -182,6 +187,8 @@ class _Reader:
             shown = " ".join([quotes[0], *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
             if held is None and names and not any(name.casefold() in shown for name in names):
                 held = NOT_IN_QUOTE
+            if held is None and reason is not None and not _projects_calls(*_CODE.findall(said)) <= self.chunk.ran:
+                held = NEVER_RUN
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
         is_proved = is_proved and _shows_code(said, [line, *proofs])
         source, evidence = self.source, [proof for proof in proofs if proof.kind == "F" and proof is not line]
@@ -306,6 +313,24 @@ def told_texts(events: Sequence[Event], *, is_subagent: bool = False) -> tuple[t
         if (call := pairer.feed(event)) is not None:
             texts.append((event.seq, *_told_part(call)))
     return tuple((seq, folded, is_foreign) for seq, text, is_foreign in texts if (folded := _fold(text)))
+
+
+def ran_calls(events: Sequence[Event]) -> frozenset[str]:
+    """Return the project's own calls, such as those of a task runner, that ran or that its files and results show."""
+    pairer = CallPairer()
+    calls = [call for event in events if (call := pairer.feed(event)) is not None]
+    return frozenset().union(
+        *(
+            _projects_calls(shell_command(call.tool, call.arguments) or "", "" if foreign else call.result_text)
+            for call in calls
+            for _, foreign in (_told_part(call),)
+        )
+    )
+
+
+def _projects_calls(*texts: str) -> frozenset[str]:
+    found = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
+    return frozenset(" ".join(filter(None, match.groups())) for match in found)
 
 
 def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]]) -> bool:

@@ -22,7 +22,7 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage import children
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.live.answer_stream import AnswerStream
 from consolidator.runtime.live.hub import FollowHub, open_hub
@@ -37,10 +37,10 @@ from consolidator.runtime.session.agent_defaults import (
     SpawnResult,
     parse_amount,
 )
+from consolidator.runtime.session.creation import SessionArguments, session_request
 from consolidator.runtime.session.hydration import HydratedSession, hydrate_session
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
-from consolidator.runtime.session.session_request import SessionArguments, session_request
 from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
@@ -186,7 +186,7 @@ class Consolidator:
     ) -> Session:
         """Return a new session that goes on from a checkpoint. Raises NotFound, and UsageError as `fork` does."""
         self.harness.check_tools(overrides)
-        row = await checkpoints.restore_checkpoint(
+        row = await children.restore_checkpoint(
             self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
         )
         return Session(self, row)
@@ -252,13 +252,7 @@ class Session:
 
         A delta of kind `void` says that its message does not count.
         """
-        seq = (
-            None
-            if text is None
-            else await sessions.send_message(
-                self._agent.database, self.id, text, mode=mode, surface=self._agent.surface
-            )
-        )
+        seq = None if text is None else await self._say(text, mode)
         answers = AnswerStream(self._agent.harness, self.id, seq, load_session=self.info, open_hub=self._agent.hub)
         async for delta in answers.deltas():
             yield delta
@@ -271,15 +265,14 @@ class Session:
 
     async def steer(self, text: str) -> int:
         """Send a message that cancels what is in flight, and return its seq. Whoever drives the session answers it."""
-        return await sessions.send_message(
-            self._agent.database, self.id, text, mode="steer", surface=self._agent.surface
-        )
+        return await self._say(text, "steer")
 
     async def follow_up(self, text: str) -> int:
         """Send a message that is answered after the current turn, and return its seq."""
-        return await sessions.send_message(
-            self._agent.database, self.id, text, mode="follow_up", surface=self._agent.surface
-        )
+        return await self._say(text, "follow_up")
+
+    async def _say(self, text: str, mode: sessions.MessageMode) -> int:
+        return await sessions.send_message(self._agent.database, self.id, text, mode=mode, surface=self._agent.surface)
 
     async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""
@@ -393,7 +386,7 @@ class Session:
         time_to_live: timedelta | None = None,
     ) -> CheckpointRow:
         """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
-        return await checkpoints.create_checkpoint(
+        return await children.create_checkpoint(
             self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
         )
 
@@ -420,7 +413,7 @@ class Session:
             task=task, model=model, context=context, tools=tools, mode=mode, max_tokens=max_tokens, max_cost=cap,
             system=system,
         )  # fmt: skip
-        return await waking.spawn_sub_agent(self._agent.harness, self.id, request, call_id=call_id or f"spawn_{ULID()}")
+        return await waking.spawn_sub_agent(self._agent.harness, self.id, call_id or f"spawn_{ULID()}", request)
 
     def task(self, title: str, *, resume: bool = False) -> Task:
         """Return a task as a block: `async with session.task("...") as task:`. What happens in it belongs to it.

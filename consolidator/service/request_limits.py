@@ -6,13 +6,19 @@ The nights use other connections of the database, and a few threads: a flood of 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
+from consolidator.jobs.serving.connections import BoundedServer as BoundedServer
 from consolidator.jobs.serving.connections import host_name as host_name
+from consolidator.settings import Settings
 
 WORKED_ON = 4  # requests at once
 CONNECTIONS = 4 * WORKED_ON  # to the database, for requests alone
@@ -116,3 +122,33 @@ def receive_again(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_next
+
+
+def allowed_hosts(settings: Settings) -> Collection[str] | None:
+    """Return the hosts by which a service may be called besides loopback's; None: any."""
+    is_checked = ip_address(settings.http_host).is_loopback or settings.http_allowed_hosts
+    return [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)] if is_checked else None
+
+
+def is_called_rightly(headers: Headers, hosts: Collection[str] | None) -> bool:
+    """Tell whether a request names one of these hosts, and none that another site was given (DNS rebinding)."""
+    named = headers.getlist("host")
+    name = host_name(named[0]) if len(named) == 1 else None
+    return hosts is None or name in LOOPBACK or name in hosts
+
+
+class PrefixRoute(BaseRoute):
+    """Every path under a prefix, whatever characters it has; the path is left as it is."""
+
+    def __init__(self, prefix: str, app: ASGIApp) -> None:
+        self.prefix = prefix
+        self.app = app
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a path is under the prefix."""
+        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(self.prefix + "/")
+        return (Match.FULL if is_ours else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        await self.app(scope, receive, send)

@@ -1,29 +1,46 @@
-"""Builds the page's application: its routes and static files behind its guard, for `serve` and for `ui`."""
+"""Builds the page's application: its navigation, routes and static files behind its guard, for `serve` and for `ui`."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable
 from importlib.resources import files
-from ipaddress import ip_address
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Mount
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError
-from consolidator.runtime.live.hub import FollowHub
+from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.service.credentials import load_token, prove_token
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.request_limits import BoundedServer, PrefixRoute, allowed_hosts
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins
-from consolidator.ui.registry import ROUTES, SECTIONS
-from consolidator.ui.view import PageRequest, PageServices, redirect, route
+from consolidator.ui.pages.attention import ATTENTION
+from consolidator.ui.pages.facts import FACTS, RULES
+from consolidator.ui.pages.nights import NIGHTS, SYSTEM
+from consolidator.ui.pages.procedures import PROCEDURES, SOLUTIONS
+from consolidator.ui.pages.projects import BRIEF, PROJECTS, RECALL, SEARCH
+from consolidator.ui.pages.sessions import COMPARE, SESSIONS
+from consolidator.ui.pages.today import TODAY
+from consolidator.ui.view import PageModule, PageRequest, PageServices, Section, redirect, route
+
+SECTIONS: tuple[Section, ...] = (
+    Section("Today", (TODAY, ATTENTION)),
+    Section("Memory", (PROJECTS, BRIEF, FACTS, SOLUTIONS, PROCEDURES, RULES, RECALL)),
+    Section("Sessions", (SESSIONS, COMPARE)),
+    Section("System", (NIGHTS, SYSTEM)),
+)
+PAGES: tuple[PageModule, ...] = tuple(page for section in SECTIONS for page in section.pages)
+ROUTES = tuple(route for page in (*PAGES, SEARCH) for route in page.routes)
 
 
 def mount_ui(
@@ -66,31 +83,12 @@ def mount_ui(
     app.router.redirect_slashes = False
     stopping = stopping or asyncio.Event()
     app.state.services = PageServices(database, settings, logins, SECTIONS, stopping, hub, runs, is_driving)
-    is_loopback = ip_address(settings.http_host).is_loopback
-    hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
 
     def show_problem(request: Request, problem: PageProblem) -> Response:
         request.scope["app"] = app
         return _show_problem(request, problem)
 
-    guard = PageGuard(app, logins, show_problem, hosts if is_loopback or settings.http_allowed_hosts else None)
-    return [_PrefixRoute(guard)]
-
-
-class _PrefixRoute(BaseRoute):
-    """Every path under the page's prefix; the path is left as it is."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Tell whether a path is the page's."""
-        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(PREFIX + "/")
-        return (Match.FULL if is_ours else Match.NONE), {}
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        await self.app(scope, receive, send)
+    return [PrefixRoute(PREFIX, PageGuard(app, logins, show_problem, allowed_hosts(settings)))]
 
 
 async def _prove(page: PageRequest) -> Response:
@@ -156,3 +154,34 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
     titles = {404: "There is no such page", 405: "This page takes no such request"}
     title = titles.get(error.status_code, "This went wrong")
     return _show_problem(request, PageProblem(error.status_code, title, "The navigation leads to all there is."))
+
+
+MAX_CONNECTIONS = 64
+
+
+async def serve_page(
+    database: Database, settings: Settings, listener: socket.socket, stop: asyncio.Event, opened: Callable[[], None]
+) -> None:
+    """Serve the page on a listening socket until `stop` is set; call `opened` as soon as it can be asked."""
+    runs = RequestedRuns(database, settings, stop)
+    async with open_hub(database) as hub:
+        config = uvicorn.Config(
+            Starlette(routes=mount_ui(database, settings, stopping=stop, hub=hub, runs=runs)),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=2,
+        )
+        server = BoundedServer(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        opened()
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        server.should_exit = True
+        await serving
+    await runs.close()

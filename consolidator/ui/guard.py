@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError, Forbidden, NotFound, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.service.request_limits import LOOPBACK, host_name
+from consolidator.service.request_limits import is_called_rightly
 from consolidator.ui.logins import Logins
 
 log = logging.getLogger("consolidator.ui")
@@ -101,7 +101,9 @@ class PageGuard:
                 await response(scope, receive, send_guarded)
 
     async def _answer(self, scope: Scope, request: Request, send: Send) -> None:
-        self._check_host(request)
+        if not is_called_rightly(request.headers, self.hosts):
+            advice = "Open it at 127.0.0.1, or name this host in CONSOLIDATOR_HTTP_ALLOWED_HOSTS."
+            raise PageProblem(421, "This service is not called by that name", advice)
         path = scope["path"]
         if path.startswith(STATIC):
             await self.app(scope, request.receive, send)
@@ -144,16 +146,6 @@ class PageGuard:
                     advice = "Go back, load the page again, and send the form once more. Nothing was changed."
                     raise PageProblem(403, "This form is not from this page, or it is too old", advice)
         await self.app(scope, request.receive, send)
-
-    def _check_host(self, request: Request) -> None:
-        """Raise PageProblem for a name that a page of another site may have been given for this address."""
-        if self.hosts is None:
-            return
-        hosts = request.headers.getlist("host")
-        name = host_name(hosts[0]) if len(hosts) == 1 else None
-        if name not in LOOPBACK and name not in self.hosts:
-            advice = "Open it at 127.0.0.1, or name this host in CONSOLIDATOR_HTTP_ALLOWED_HOSTS."
-            raise PageProblem(421, "This service is not called by that name", advice)
 
     def _check_origin(self, request: Request) -> None:
         origin = request.headers.get("origin")

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from consolidator.database import Database, open_database
 from consolidator.database.embedded.server import EmbeddedServer
-from consolidator.demo import logs
+from consolidator.demo import story as logs
 from consolidator.demo.story import story_start
 from consolidator.service.memory.explain import explain
 from consolidator.service.nights.imports import import_logs, select_sources

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from consolidator.database.embedded.server import EmbeddedServer
-from consolidator.ui.registry import PAGES
+from consolidator.ui.app import PAGES
 from tests.acceptance.browser import check_page, open_browser
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli

@@ -7,7 +7,7 @@ import signal
 
 import httpx2
 
-from consolidator.ui.registry import PAGES
+from consolidator.ui.app import PAGES
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port
 

@@ -34,9 +34,9 @@ from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
+from consolidator.runtime.session.creation import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
 from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.runtime.session.safe_points import Recovery
-from consolidator.runtime.session.session_request import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.sessions import access, lifecycle, listing, state
 

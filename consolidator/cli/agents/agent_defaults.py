@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.session_options import SessionOptions, Threshold, parse_seconds
+from consolidator.cli.agents.options import SessionOptions, Threshold, parse_seconds
 from consolidator.cli.common import run
 from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
@@ -64,11 +64,16 @@ def set_command(
         list[str] | None,
         typer.Option(metavar="OPTION", help="Remove this default, so that the settings decide; repeat."),
     ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them all; its sessions and versions stay.")] = False,
 ) -> None:
     """Set defaults of an agent's sessions. New sessions take them; what differs is a new version."""
+    if delete:
+        run(delete_agent, name)
+        emit({"deleted": name}, f"deleted the defaults of {name}; its sessions and their log stay")
+        return
     changes: dict[str, Any] = {column: value for column, value in options.values().items() if value is not None}
     changes |= dict.fromkeys(_column_of(option) for option in unset or ())
-    agent = run(lambda database, _: change_agent(database, name, changes))
+    agent = run(change_agent, name, changes)
     emit(agent, f"agent {agent.name}, version {agent.version}")
 
 
@@ -79,12 +84,12 @@ def show_command(
 ) -> None:
     """Show an agent's defaults, or all versions that they had; without a name, list the agents that have defaults."""
     if name is None:
-        emit(run(lambda database, _: list_agents(database, limit=limit)), _AGENTS)
+        emit(run(list_agents, limit=limit), _AGENTS)
     elif history:
-        versions = run(lambda database, _: list_agent_versions(database, name, limit=limit))
+        versions = run(list_agent_versions, name, limit=limit)
         emit(versions, _versions_of(name))
     else:
-        emit(run(lambda database, _: get_agent(database, name)), _print_agent)
+        emit(run(get_agent, name), _print_agent)
 
 
 def _print_agent(agent: AgentRow) -> None:
@@ -102,12 +107,6 @@ def _versions_of(name: str) -> Table:
         template=lambda row: row.definition.get("template_version"),
         defaults=lambda row: shorten(_describe(row.definition), 80),
     )
-
-
-def delete_command(name: Name) -> None:
-    """Delete an agent's defaults. Its sessions stay, and so does the history of its versions."""
-    run(lambda database, _: delete_agent(database, name))
-    emit({"deleted": name}, f"deleted the defaults of {name}; its sessions and their log stay")
 
 
 def _column_of(option: str) -> str:

@@ -1,4 +1,4 @@
-"""consolidator chat: a conversation in the terminal that survives its process."""
+"""consolidator chat: a conversation in the terminal that survives its process. Lines in, answers streamed out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import getpass
 import json
 import logging
 import os
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +21,8 @@ from ulid import ULID
 
 from consolidator.cli.agents.children import BRANCHES, CHECKPOINTS, print_compared, print_comparison
 from consolidator.cli.agents.drive import TASKS
+from consolidator.cli.agents.options import ToolOptions
 from consolidator.cli.agents.session import print_state
-from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import (
     format_usd,
@@ -33,7 +35,6 @@ from consolidator.cli.output import (
     sanitize,
     shorten,
 )
-from consolidator.cli.stdin import StdinLines
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, NotFound, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
@@ -43,8 +44,7 @@ from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.runtime.tools.arguments import BoundCall
-from consolidator.runtime.tools.tool import CallContext, Tool
+from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls
@@ -71,6 +71,72 @@ from consolidator.service.sessions.reruns import compare_pair
 from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.work import change_scratchpad, finish_task, list_tasks, start_task
 from consolidator.settings import load_settings
+
+PASTE_PAUSE = 0.03  # seconds; lines with a shorter pause between them were pasted, and are one message
+
+
+class StdinLines:
+    """The lines of standard input. On a terminal they may come at any time, also while an answer is streamed."""
+
+    def __init__(self, descriptor: int = 0, *, is_terminal: bool | None = None) -> None:
+        self._descriptor = descriptor
+        self.is_terminal = os.isatty(descriptor) if is_terminal is None else is_terminal
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._returned: deque[str] = deque()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read, name="typed", daemon=True).start()
+
+    async def next(self) -> str | None:
+        """Return the next line, or a pasted block as a whole; None at the end of the input, and from then on."""
+        if self._returned:
+            return self._returned.popleft()
+        line = await self._queue.get()
+        if line is None:
+            self._queue.put_nowait(None)
+            return None
+        return await self._join_pasted(line) if self.is_terminal and not line.startswith("/") else line
+
+    def put_back(self, line: str) -> None:
+        """Return this line again at the next call."""
+        self._returned.append(line)
+
+    async def _join_pasted(self, block: str) -> str:
+        try:
+            while True:
+                async with asyncio.timeout(PASTE_PAUSE):
+                    line = await self._queue.get()
+                if line is None or line.startswith("/"):
+                    self._returned.extend([] if line is None else [line])
+                    self._queue.put_nowait(None) if line is None else None
+                    return block
+                block += "\n" + line
+        except TimeoutError:
+            return block
+        except asyncio.CancelledError:
+            self._returned.append(block)
+            raise
+
+    def _read(self) -> None:
+        """Read until the end, without Python's own buffer: its lock would block the exit of the process."""
+        rest = b""
+        with suppress(RuntimeError):  # the loop is closed
+            while data := self._read_bytes():
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._put_line(line)
+            if rest:
+                self._put_line(rest)
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
+
+    def _read_bytes(self) -> bytes:
+        try:
+            return os.read(self._descriptor, 65_536)
+        except OSError:  # the terminal is gone
+            return b""
+
+    def _put_line(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

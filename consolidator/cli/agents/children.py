@@ -11,8 +11,16 @@ from typing import Annotated, Any, cast
 import typer
 from ulid import ULID
 
-from consolidator.cli.agents.session_options import AddPrompt, At, ChildOptions, MaxCost, Model, Strategy, ToolNames
-from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.agents.options import (
+    AddPrompt,
+    At,
+    ChildOptions,
+    MaxCost,
+    Model,
+    Strategy,
+    ToolNames,
+    ToolOptions,
+)
 from consolidator.cli.common import (
     SessionName,
     parse_pairs,
@@ -21,14 +29,14 @@ from consolidator.cli.common import (
     read_text,
     require_at_most_one,
     run,
+    run_configured,
     run_in,
 )
 from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_line, print_table, shorten, table
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.checkpoints import FOR_EVER
-from consolidator.runtime.lineage.children import BranchKind, ChildRequest
+from consolidator.runtime.lineage.children import FOR_EVER, BranchKind, ChildRequest
 from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
@@ -37,7 +45,7 @@ from consolidator.runtime.rerun.branches import (
     branch_status,
     committed_seq,
 )
-from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
+from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
 from consolidator.runtime.session.agent_defaults import Overrides, ResultMode, SpawnRequest, SpawnResult, parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
@@ -100,15 +108,15 @@ def checkpoint_command(
     """Set a checkpoint in a session, to go on from with `session fork`; or list or delete checkpoints."""
     require_at_most_one(list_=list_, delete=delete)
     if delete:
-        run(lambda database, _: delete_checkpoint(database, session))
+        run(delete_checkpoint, session)
         line = f"deleted checkpoint {session}; the session and what was restored from it stay"
         emit({"deleted": session}, line)
     elif list_:
-        rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
+        rows = run_in(session, list_checkpoints, limit=limit)
         emit(rows, CHECKPOINTS, encode=lambda rows: [_describe(row) for row in rows])
     else:
         values = options.values()
-        row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))
+        row = run_in(session, create_checkpoint, label=label, **values)
         emit(row, _print_checkpoint, encode=_describe)
 
 
@@ -146,7 +154,7 @@ def fork_command(
         )
         return await fork_session(database, settings, session_id, request, driver_tools=tools)
 
-    emit(run(fork), _print_child)
+    emit(run_configured(fork), _print_child)
 
 
 def _print_child(child: SessionRow) -> None:
@@ -228,13 +236,13 @@ def branch_command(
     """
     require_at_most_one(list_=actions.list_, commit=actions.commit, discard=actions.discard)
     if actions.list_:
-        rows = run_in(session, lambda database, _, name: list_branches(database, name, limit=actions.limit))
+        rows = run_in(session, list_branches, limit=actions.limit)
         emit(rows, BRANCHES, encode=lambda rows: [describe_branch(row) for row in rows])
     elif actions.commit:
-        row, seq = run(lambda database, _: commit_steer(database, session))
+        row, seq = run(commit_steer, session)
         emit(row, f"the steer is event {seq} of session {row.parent_id}", encode=describe_branch)
     elif actions.discard:
-        row = run(lambda database, _: discard_branch(database, session))
+        row = run(discard_branch, session)
         line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
         emit(row, line, encode=describe_branch)
     else:
@@ -244,14 +252,15 @@ def branch_command(
 def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:
     """Create a branch, and run it if it has a message."""
 
-    async def create(database: Database, settings: Settings, session_id: str) -> SessionRow | BranchComparison:
+    async def create(database: Database, settings: Settings) -> SessionRow | BranchComparison:
+        session_id = await find_session_id(database, session)
         if request.message is None:
             names = await driver.list_names()
             return await create_branch(database, settings, session_id, request, driver_tools=names)
         async with driver.open_agent(database, settings) as agent:
             return await run_branch(agent.harness, session_id, request)
 
-    created = run_in(session, create)
+    created = run_configured(create)
     if isinstance(created, BranchComparison):
         emit(created, print_compared)
     else:
@@ -347,7 +356,7 @@ def rerun_command(
                 tools=tools if driver.tools else None, live_tools=live_tools,
             )  # fmt: skip
 
-    emit(run(rerun), _print_rerun)
+    emit(run_configured(rerun), _print_rerun)
 
 
 def _print_rerun(rerun: Rerun) -> None:
@@ -372,11 +381,11 @@ def diff_command(
     A branch is compared with its session, from the branch's point on.
     """
     if right is not None:
-        comparison = run(lambda database, _: compare_sessions(database, left, right))
+        comparison = run(compare_sessions, left, right)
         names = (left, right)
         emit(comparison, lambda both: print_comparison(both, names))
         return
-    compared = run(lambda database, _: compare_branch(database, left))
+    compared = run(compare_branch, left)
     emit(compared, print_compared)
 
 
@@ -472,7 +481,8 @@ def spawn_command(
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
     request = options.to_request(task)
 
-    async def spawn_in(database: Database, settings: Settings, session_id: str) -> SpawnResult:
+    async def spawn_in(database: Database, settings: Settings) -> SpawnResult:
+        session_id = await find_session_id(database, session)
         async with driver.open_agent(database, settings) as agent:
             return await spawn(agent.harness, session_id, request, call_id=call or f"spawn_{ULID()}")
 
@@ -480,4 +490,4 @@ def spawn_command(
         print_line(result.text or str(result.reason))
         print_line(f"{result.status}: session {result.session_id}, {result.cost:f} USD", "dim")
 
-    emit(run_in(session, spawn_in), show)
+    emit(run_configured(spawn_in), show)

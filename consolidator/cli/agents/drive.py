@@ -10,15 +10,15 @@ from typing import Annotated, Any, Literal
 import click
 import typer
 
-from consolidator.cli.agents.tool_file import ToolOptions
-from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_in
+from consolidator.cli.agents.options import ToolOptions
+from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_configured, run_in
 from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.driver import DUE_OUTCOMES
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.runtime.turn.sessions import MessageMode, decide_approval, resolve_call
+from consolidator.runtime.turn.sessions import decide_approval, resolve_call
 from consolidator.runtime.turn.wake import WakeResult, find_row
 from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
 from consolidator.service.database import Database
@@ -36,65 +36,54 @@ from consolidator.settings import Settings
 
 def say_command(
     session: SessionName,
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str | None, typer.Argument(help="What to say.")] = None,
     later: Annotated[bool, typer.Option("--later", help="Answer it when the current turn has ended.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Say nothing: what was written stays, and what is unanswered stays so.")
+    ] = False,
 ) -> None:
     """Say something to a session now: what it is doing is cancelled, kept as far as it was seen, and this is answered.
 
-    Whoever drives the session answers, such as `consolidator serve` or a chat; `consolidator session wake` does it at
-    once.
+    Whoever drives the session answers, or stops within a second, such as `consolidator serve` or a chat; `consolidator
+    session wake` answers at once. The session stays open.
     """
-    mode: MessageMode = "follow_up" if later else "steer"
+    if (text is None) != stop:
+        raise UsageError("say what is to be said, or --stop")
 
-    async def send(database: Database, _: Settings, session_id: str) -> tuple[str, int]:
-        return session_id, await send_message(database, session_id, text, mode=mode)
+    async def send(database: Database, session_id: str) -> tuple[str, int | None]:
+        if text is None:
+            return session_id, await stop_turn(database, session_id)
+        return session_id, await send_message(database, session_id, text, mode="follow_up" if later else "steer")
 
     session_id, seq = run_in(session, send)
-    line = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
-    emit({"session": session_id, "seq": seq}, line)
+    said = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
+    stopped = "nothing is under way in it" if seq is None else f"stopped, as event {seq}; the session stays open"
+    emit({"session": session_id, "seq": seq}, stopped if stop else said)
 
 
-def stop_command(session: SessionName) -> None:
-    """End what a session is doing, without a message: what was written stays, and the session is open for the next one.
-
-    Whoever drives the session stops within a second, such as `consolidator serve` or a chat. Messages that were not
-    answered yet are not answered any more.
-    """
-
-    async def stop(database: Database, _: Settings, session_id: str) -> tuple[str, int | None]:
-        return session_id, await stop_turn(database, session_id)
-
-    session_id, seq = run_in(session, stop)
-    line = "nothing is under way in it" if seq is None else f"stopped, as event {seq}; the session stays open"
-    emit({"session": session_id, "seq": seq}, line)
-
-
-CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]
-
-
-def approve_command(call: CallId) -> None:
-    """Allow a call that waits for approval; the session continues at its next wake."""
-    session_id = run(lambda database, _: decide_approval(database, call, allow=True, reason=None, surface=SURFACE))
-    emit({"session": session_id}, f"allowed; `consolidator session wake {session_id}` continues it")
-
-
-def deny_command(
-    call: CallId, reason: Annotated[str | None, typer.Option(help="The reason, which the model reads.")] = None
+def call_command(
+    verdict: Annotated[
+        Literal["approve", "deny", "resolve"],
+        typer.Argument(help="resolve: settle a call that nobody knows the outcome of, as its process died."),
+    ],
+    call: Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")],
+    outcome: Annotated[
+        Literal["ok", "failed"] | None, typer.Argument(metavar="[ok|failed]", help="With resolve: how the call went.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="With deny: the reason, which the model reads.")] = None,
 ) -> None:
-    """Deny a call that waits for approval; the model reads that, and continues at the session's next wake."""
-    session_id = run(lambda database, _: decide_approval(database, call, allow=False, reason=reason, surface=SURFACE))
-    emit({"session": session_id}, f"denied; `consolidator session wake {session_id}` continues it")
-
-
-def resolve_command(
-    call: CallId, outcome: Annotated[str, typer.Argument(metavar="ok|failed", help="How the call went.")]
-) -> None:
-    """Settle a call whose outcome is unknown, because its process died before the result was recorded."""
-    if outcome not in ("ok", "failed"):
-        raise UsageError(f"{outcome!r} is no outcome: ok or failed")
-    result: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
-    session_id = run(lambda database, _: resolve_call(database, call, result, surface=SURFACE))
-    emit({"session": session_id}, f"noted in session {session_id}: the model reads it at its next turn")
+    """Decide about a call that waits for a person; the session continues at its next wake."""
+    if (verdict == "resolve") != (outcome is not None):
+        raise UsageError("`call resolve` takes how the call went: ok or failed; `approve` and `deny` take no outcome")
+    if outcome is not None:
+        session_id = run(resolve_call, call, outcome, surface=SURFACE)
+        line = f"noted in session {session_id}: the model reads it at its next turn"
+    else:
+        is_allowed = verdict == "approve"
+        session_id = run(decide_approval, call, allow=is_allowed, reason=reason, surface=SURFACE)
+        word = "allowed" if is_allowed else "denied"
+        line = f"{word}; `consolidator session wake {session_id}` continues it"
+    emit({"session": session_id}, line)
 
 
 TASKS = table(
@@ -123,15 +112,15 @@ def task_command(
     if finish:
         if title not in OUTCOMES:
             raise UsageError(f"{title!r} is no outcome of a task: {', '.join(OUTCOMES)}")
-        row = run_in(session, lambda db, _, name: finish_task(db, name, title, note=note, surface=SURFACE))
+        row = run_in(session, finish_task, title, note=note, surface=SURFACE)
         emit(row, _describe_task)
     elif note is not None:
         raise UsageError("--note is why a task ended: it goes with --finish")
     elif title is not None:
-        task = run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE))
+        task = run_in(session, start_task, title, surface=SURFACE)
         emit(task, _describe_task)
     else:
-        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), TASKS)
+        emit(run_in(session, list_tasks, limit=limit), TASKS)
 
 
 def _describe_task(row: TaskRow) -> str:
@@ -156,7 +145,7 @@ def notes_command(
     if replace is not None:
         change = ScratchpadEdit("replace", read_text(replace))
 
-    async def read_or_change(database: Database, settings: Settings, session_id: str) -> Scratchpad:
+    async def read_or_change(database: Database, session_id: str) -> Scratchpad:
         current = await read_scratchpad(database, session_id)
         new, seq = change, version
         if edit:
@@ -208,7 +197,7 @@ def wake_command(
             recovery = await find_row(agent.harness, session_id)
             return [WakeResult(session_id, await agent.wake(session_id), recovery=recovery)]
 
-    results = run(wake)
+    results = run_configured(wake)
     emit(results, _WOKEN, encode=lambda results: [_describe(woken) for woken in results])
     failed = [woken.session_id for woken in results if woken.result and woken.result.finish_reason == "error"]
     if failed:
@@ -255,7 +244,7 @@ def cost_command(
 ) -> None:
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
-    async def load(database: Database, _: Settings) -> tuple[list[Cost], Cost, SessionRow | None]:
+    async def load(database: Database) -> tuple[list[Cost], Cost, SessionRow | None]:
         row = await load_session(database, await find_session_id(database, session)) if session else None
         begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
         costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)

@@ -10,16 +10,15 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from consolidator.cli.agents.session_options import Budget, SessionOptions, Strategy
-from consolidator.cli.agents.tool_file import load_tools
-from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
+from consolidator.cli.agents.options import Budget, SessionOptions, Strategy, load_tools
+from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_configured
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
-from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.service.agents.context import (
     Compaction,
@@ -30,6 +29,7 @@ from consolidator.service.agents.context import (
     preview_context,
 )
 from consolidator.service.database import Database
+from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
 from consolidator.service.sessions.state import SessionState, hydrate_session, list_seeds, read_state, summarize_session
@@ -76,7 +76,7 @@ def create_command(*, origin: OriginOptions, options: SessionOptions) -> None:
     """Create a session, and print its id. Options you omit default to the agent's settings (`agent show NAME`)."""
     request = SessionRequest(**options.values(), **origin.values())
     place: dict[str, Any] = {"agent": origin.agent, "channel": origin.channel, "peer": origin.peer, "key": origin.key}
-    session = run(lambda database, settings: create_session(database, settings, request, **place))
+    session = run_configured(create_session, request, **place)
     emit(session, session.id)
 
 
@@ -93,7 +93,7 @@ def show_details(session: str, *, with_context: bool) -> None:
         shown = None if use is None else {**asdict(use), "share": use.share}
         return {**asdict(details.session), "doing": details.status, "context": shown, "seeds": seeds}
 
-    emit(run(load), lambda loaded: _print_details(*loaded), encode=encode)
+    emit(run_configured(load), lambda loaded: _print_details(*loaded), encode=encode)
 
 
 def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
@@ -144,11 +144,12 @@ def show_whole(session: str, before: int | None, limit: int) -> None:
     if limit > MAX_MESSAGES:
         raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
 
-    async def load(database: Database, settings: Settings, session_id: str) -> tuple[HydratedSession, str]:
+    async def load(database: Database, settings: Settings) -> tuple[HydratedSession, str]:
+        session_id = await find_session_id(database, session)
         whole = await hydrate_session(database, settings, session_id, before=before, limit=limit)
         return whole, session_status(whole.session, database.clock.now())
 
-    whole, status = run_in(session, load)
+    whole, status = run_configured(load)
     emit(whole, lambda whole: _print_whole(whole, status))
 
 
@@ -185,7 +186,7 @@ def end_command(
     hide: Annotated[bool, typer.Option("--hide", help="Do not list the session any more.")] = False,
 ) -> None:
     """End a session: its key does not name it any more. Nothing is deleted."""
-    row = run(lambda database, _: end_session(database, session, reason=reason, hide=hide))
+    row = run(end_session, session, reason=reason, hide=hide)
     line = f"session {row.id} has ended; `consolidator session replay {row.id}` shows it again"
     emit(row, line)
 
@@ -218,9 +219,9 @@ def show_command(
 ) -> None:
     """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
     if part == "state":
-        emit(run(lambda database, _: read_state(database, session)), _print_state_and_totals)
+        emit(run(read_state, session), _print_state_and_totals)
     elif part == "summary":
-        summary = run(lambda database, _: summarize_session(database, session))
+        summary = run(summarize_session, session)
         emit(summary, lambda summary: str(summary["text"]))
     elif part == "whole":
         show_whole(session, before, limit)
@@ -287,7 +288,7 @@ def context_command(
     Options you omit default to the session's own.
     """
     preview = options.to_options()
-    context, row = run(lambda database, settings: preview_context(database, settings, session, preview))
+    context, row = run_configured(preview_context, session, preview)
     emit(
         context,
         lambda context: _print_context(context, row, full=full),
@@ -348,12 +349,10 @@ def compact_command(
 ) -> None:
     """Summarize the older part of a session, so that its contexts get shorter. The log keeps all of it."""
     if history:
-        events = run(lambda database, _: list_compactions(database, session))
+        events = run(list_compactions, session)
         emit([_describe_event(event) for event in events], _COMPACTIONS)
         return
-    compaction = run(
-        lambda database, settings: compact_session(database, settings, session, budget=budget, by_model=by_model)
-    )
+    compaction = run_configured(compact_session, session, budget=budget, by_model=by_model)
     emit(compaction, _render_compaction, encode=_describe_compaction)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, parse_path, parse_span, run, run_job
+from consolidator.cli.common import OwnerOptions, parse_path, parse_span, run, run_configured, run_job
 from consolidator.cli.output import emit, print_line, print_note, print_table, progress_bar, table
 from consolidator.cli.streams import is_json
 from consolidator.errors import DatabaseError, RunFailed
@@ -50,11 +50,11 @@ def upgrade_command(
         return await load_schema_revision(database)
 
     if roles:
-        run(lambda database, _: create_roles(database))
+        run(create_roles)
         names = ["consolidator_writer", "consolidator_reader"]
         emit({"roles": names}, f"{' and '.join(names)} are there; make your logins members of them")
     else:
-        revision = run(upgrade)
+        revision = run_configured(upgrade)
         emit({"revision": revision}, f"the database is at revision {revision}, the newest")
 
 
@@ -70,12 +70,9 @@ def info_command(
 ) -> None:
     """Show where the database is, its version, its size."""
     if seals:
-        emit(run(lambda database, _: list_seals(database)), _SEALS)
+        emit(run(list_seals), _SEALS)
         return
-    emit(
-        run(describe_database),
-        lambda description: print_table("database", ("what", "value"), description.items()),
-    )
+    emit(run_configured(describe_database), lambda shown: print_table("database", ("what", "value"), shown.items()))
 
 
 def verify_command(
@@ -93,9 +90,7 @@ def verify_command(
 ) -> None:
     """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
     exported = None if seals is None else read_seals(seals)
-    violations = run(
-        lambda database, _: verify_database(database, exported_seals=exported, after=after, limit=sessions)
-    )
+    violations = run(verify_database, exported_seals=exported, after=after, limit=sessions)
     rows = [(invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()]
     emit(violations, lambda _: print_table("invariants", ("invariant", "holds"), rows))
     broken = [invariant for invariant, cases in violations.items() if cases]
@@ -130,7 +125,7 @@ def backup_command(file: _BackupFile) -> None:
     The file holds the log's texts unredacted: keep it as safe as the database. Its format is pg_dump's custom one.
     """
 
-    async def back_up(database: Database, _: Settings) -> int:
+    async def back_up(database: Database) -> int:
         with progress_bar("backup"):
             return await back_up_database(database, file)
 
@@ -141,7 +136,7 @@ def backup_command(file: _BackupFile) -> None:
 def restore_command(file: _BackupFile) -> None:
     """Restore a backup into a database that holds nothing yet, all or nothing, and upgrade it to this version."""
 
-    async def restore(database: Database, _: Settings) -> dict[str, str]:
+    async def restore(database: Database) -> dict[str, str]:
         with progress_bar("restore"):
             return await restore_database(database, file)
 
@@ -175,7 +170,7 @@ def create_command(
 ) -> None:
     """Create a credential and print its token, once: only its SHA-256 is kept."""
     expires_in = None if expires is None else parse_span(expires)
-    token = run(lambda database, _: create_credential(database, name, scope, expires_in=expires_in, **owner.values()))
+    token = run(create_credential, name, scope, expires_in=expires_in, **owner.values())
     emit({"name": name, "token": token}, token)
     if not is_json():
         print_note("it is not shown again; send it as `Authorization: Bearer TOKEN`")
@@ -184,7 +179,7 @@ def create_command(
 def list_command() -> None:
     """List the credentials, also those that are revoked or have expired."""
 
-    async def load(database: Database, _: Settings) -> list[dict[str, Any]]:
+    async def load(database: Database) -> list[dict[str, Any]]:
         now: datetime = database.clock.now()
         return [{**asdict(row), "status": row.status(now)} for row in await list_credentials(database)]
 
@@ -193,5 +188,5 @@ def list_command() -> None:
 
 def revoke_command(name: Name) -> None:
     """Revoke a credential: its next request is refused."""
-    run(lambda database, _: revoke_credential(database, name))
+    run(revoke_credential, name)
     emit({"revoked": name}, f"revoked {name}")

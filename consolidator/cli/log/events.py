@@ -17,7 +17,6 @@ from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
 from consolidator.service.log.lecture import read_lecture
-from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1
 
@@ -40,7 +39,7 @@ def events_command(
     if vocabulary not in (None, "lecture") or (vocabulary and (follow or pieces)):
         raise UsageError("--as takes lecture, of what is in the log: leave --follow and --pieces out")
 
-    async def print_events(database: Database, _: Settings) -> None:
+    async def print_events(database: Database) -> None:
         if vocabulary is not None:
             async for line in read_lecture(database, session, after=after, last=last):
                 write_now(line)
@@ -60,7 +59,7 @@ def _print_item(item: FollowedItem, *, full: bool) -> None:
     if item.piece is not None and is_json():
         print_json_line(item.as_json())
     elif item.piece is not None:
-        print_line(f"{item.cursor!s:>8}  {item.piece.text if full else shorten(item.piece.text, 160)}")
+        print_line(f"{item.cursor!s:>8}  {item.piece.delta if full else shorten(item.piece.delta, 160)}")
     elif item.event is not None:
         _print_event(item.event, full=full)
 
@@ -103,7 +102,7 @@ def replay_command(
     from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which `events` does not need
     from consolidator.service.sessions.reruns import replay_session
 
-    async def replay(database: Database, _: Settings) -> None:
+    async def replay(database: Database) -> None:
         is_answer, message_id = False, None
         async for item in replay_session(database, session, channel=channel):
             if is_json():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_path, run, run_async
+from consolidator.cli.common import open_configured, parse_path, run, run_async, run_configured
 from consolidator.cli.output import (
     Limit,
     confirm,
@@ -38,7 +38,7 @@ from consolidator.service.log.erasure import (
 from consolidator.service.log.export import export_sessions, find_writer
 from consolidator.service.log.mirror import Mirror
 from consolidator.service.sessions.bundles import stream_bundle
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import load_settings
 
 _MAX_LINES = 20  # of lost values that are named
 
@@ -98,7 +98,7 @@ def mirror_command(
 ) -> None:
     """Keep a file of each session in DIR, in claw0's layout: `tail -f` follows one. The log stays the truth."""
 
-    async def keep(database: Database, _: Settings) -> None:
+    async def keep(database: Database) -> None:
         with Mirror(database, folder, redacted=redacted).open() as mirror:
             await mirror.update()
             if not once:
@@ -133,15 +133,15 @@ def erase_command(
     if log and (session is not None or peer is not None):
         raise UsageError("--log lists what was erased; it cannot be combined with --session or --peer")
     if log:
-        emit(run(lambda database, _: list_erasures(database, limit=limit)), _TABLE)
+        emit(run(list_erasures, limit=limit), _TABLE)
         return
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
 
-    plan = run(lambda database, _: plan_erasure(database, session=session, peer=peer))
+    plan = run(plan_erasure, session=session, peer=peer)
     if not yes:
         _confirm(plan)  # outside of an event loop, which would not end before the question is answered
-    report = run(lambda database, settings: erase_sessions(database, settings, plan, reason=reason))
+    report = run_configured(erase_sessions, plan, reason=reason)
     emit(report, _print_report)
 
 
@@ -154,7 +154,7 @@ def _print_report(report: dict[str, Any]) -> None:
 def _erase_everything(*, is_agreed: bool) -> None:
     """Show what goes, ask, and delete it."""
     stop_service(load_settings().home)
-    everything = run(describe_everything)
+    everything = run_configured(describe_everything)
     size = f"{pluralize(everything.sessions, 'session')} with {pluralize(everything.events, 'event')}"
     print_note(f"{size}, and all that was learned from them")
     print_note(
@@ -171,7 +171,7 @@ def _erase_everything(*, is_agreed: bool) -> None:
         )
     if not is_agreed:
         confirm("Delete all of this, for good?", _REFUSAL)
-    left = run(erase_everything)
+    left = run_configured(erase_everything)
     print_line(f"deleted; nothing of consolidator is left in {everything.home}")
     if left:
         print_note(f"what is no part of consolidator stays there: {', '.join(path.name for path in left)}")

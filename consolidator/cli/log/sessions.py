@@ -28,7 +28,6 @@ from consolidator.service.database import Database
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.listing import SessionPage, list_sessions, session_status
-from consolidator.settings import Settings
 
 STATUSES = get_args(StoredStatus)
 _NEEDS = {"approval": "approve or deny", "uncertain": "resolve ok or failed"}
@@ -85,10 +84,10 @@ def list_command(
 ) -> None:
     """List sessions, the latest first; the runs of a conversation in their order."""
     if attention:
-        emit(run(lambda database, _: _load_calls(database, limit)), _CALLS)
+        emit(run(_load_calls, limit), _CALLS)
         return
 
-    async def load(database: Database, _: Settings) -> tuple[SessionPage, datetime]:
+    async def load(database: Database) -> tuple[SessionPage, datetime]:
         order: SessionOrder = "latest" if sessions.conversation is None else "runs"
         page = await list_sessions(database, await sessions.to_filter(database), order=order, limit=limit)
         return page, database.clock.now()

@@ -13,7 +13,6 @@ from consolidator.service.database import Database
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
 from consolidator.service.scope import find_project
-from consolidator.settings import Settings
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
 _EVIDENCE = table(
@@ -32,7 +31,7 @@ def explain_command(
 ) -> None:
     """Explain anything that was learned: the words, sessions and run it rests on. Works after the events are pruned."""
 
-    emit(run(lambda database, _: explain(database, identity, peer=peer)), _print_explanation)
+    emit(run(explain, identity, peer=peer), _print_explanation)
 
 
 def _print_explanation(explanation: dict[str, Any]) -> None:
@@ -66,7 +65,7 @@ def blame_command(
     A file: the sessions that changed it, what people said of it, and what failed there. `forget ID` drops a line.
     """
 
-    async def load(database: Database, _: Settings) -> dict[str, Any]:
+    async def load(database: Database) -> dict[str, Any]:
         if seq is not None:
             return await blame_call(database, target, seq)
         return await blame_path(

@@ -1,4 +1,4 @@
-"""consolidator facts: what is believed, and a person's corrections of it."""
+"""consolidator facts and solutions: what is believed, a person's corrections, and errors with what resolved them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import OwnerOptions, QueryWords, join_query, parse_moment, require_at_most_one, run
-from consolidator.cli.output import Limit, emit, owner_name, print_line, short_id, shorten, table
+from consolidator.cli.output import Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryFilter
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, SolutionFilter
+from consolidator.models.solution import SolutionRow
+from consolidator.service.database import Database
 from consolidator.service.memory.facts import (
     correct_fact,
     list_facts,
@@ -22,6 +24,7 @@ from consolidator.service.memory.facts import (
     review_candidate,
     undo_change,
 )
+from consolidator.service.memory.solutions import find_solutions, list_solutions
 
 _FACTS = table(
     "facts",
@@ -97,33 +100,90 @@ def facts_command(
     require_at_most_one(**asdict(replace(actions, review=False)), rejected=options.rejected)
     query = join_query(words)
     if actions.correct:
-        fact = run(lambda database, _: correct_fact(database, actions.correct or "", query or ""))
+        fact = run(correct_fact, actions.correct or "", query or "")
         emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
     elif actions.undo:
-        fact = run(lambda database, _: undo_change(database, actions.undo or ""))
+        fact = run(undo_change, actions.undo or "")
         emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")
     elif candidate_id := actions.accept or actions.reject:
         is_accepted = actions.accept is not None
-        candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=is_accepted))
+        candidate = run(review_candidate, candidate_id, accept=is_accepted)
         emit([candidate], f"{'believed' if is_accepted else 'rejected'}: {candidate.sentence}")
     elif actions.review:
-        emit(run(lambda database, _: list_quarantined(database, agent=owner.agent, limit=limit)), _QUARANTINED)
+        emit(run(list_quarantined, agent=owner.agent, limit=limit), _QUARANTINED)
     elif options.rejected:
         _list_rejected(MemoryFilter(**owner.values(), query=query, limit=limit), options)
     else:
-        filters = FactFilter(**owner.values(), query=query, limit=limit)
-        facts = run(lambda database, _: list_facts(database, replace(filters, **options.values(database.clock.now()))))
-        emit(facts, _print_flagged if options.flagged else _FACTS)
+
+        async def load(database: Database) -> list[FactRow]:
+            filters = options.values(database.clock.now())
+            return await list_facts(database, FactFilter(**owner.values(), query=query, limit=limit, **filters))
+
+        emit(run(load), _print_flagged if options.flagged else _FACTS)
 
 
 def _list_rejected(filters: MemoryFilter, options: FactOptions) -> None:
     """Print the candidates that may not become facts."""
     if options.as_of or options.valid_at or options.history:
         raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
-    emit(run(lambda database, _: list_rejected(database, filters)), _REJECTED)
+    emit(run(list_rejected, filters), _REJECTED)
 
 
 def _print_flagged(facts: Sequence[FactRow]) -> None:
     _FACTS.print(facts)
     for fact in facts:
         print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
+
+
+_TABLE = table(
+    "solutions",
+    "id, error and fix, confirmed, >sessions, of",
+    entry=lambda solution: (
+        _line(solution), "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session"),
+        _owner(solution), short_id(solution.id),
+    ),
+    id=lambda solution: short_id(solution.id),
+    error_and_fix=lambda solution: _line(solution),
+    confirmed=lambda solution: "yes" if solution.confirmed else "",
+    of=lambda solution: _owner(solution),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorOptions:
+    """An error that a solution is looked for."""
+
+    error: Annotated[str | None, typer.Option(help="The text of an error: list its solutions.")] = None
+    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None
+    command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None
+
+
+def solutions_command(
+    words: QueryWords = None,
+    *,
+    failure: ErrorOptions,
+    unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors without a known solution.")] = False,
+    owner: OwnerOptions,
+    limit: Limit = 20,
+) -> None:
+    """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
+    filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
+
+    async def load(database: Database) -> list[SolutionRow]:
+        if failure.error is None:
+            return await list_solutions(database, replace(filters, query=join_query(words)))
+        call = None if failure.command is None else ("bash", {"command": failure.command})
+        return await find_solutions(database, failure.error, filters, tool=failure.tool, call=call)
+
+    solutions = run(load)
+    is_unknown = failure.error is not None and not solutions
+    emit(solutions, "nothing known about this error" if is_unknown else _TABLE)
+
+
+def _line(solution: SolutionRow) -> str:
+    """Return a solution, and what only a person is shown of it."""
+    return " ".join([solution.body["line"], *(f"[hostile: {fix}]" for fix in solution.withheld)])
+
+
+def _owner(solution: SolutionRow) -> str:
+    return owner_name(solution.project, solution.agent)

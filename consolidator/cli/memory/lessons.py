@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, PlaceOption, parse_moment, run
+from consolidator.cli.common import OwnerOptions, PlaceOption, parse_moment, run, run_configured
 from consolidator.cli.output import (
     OUT,
     AgentOption,
@@ -33,7 +33,7 @@ from consolidator.service.memory import lessons
 from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, list_sections, load_learned
 from consolidator.service.memory.lessons import LessonRow, describe_worth, find_lessons_about, list_friction
-from consolidator.service.nights.night_digest import preview_digest, send_digest
+from consolidator.service.nights.night_digest import NightDigest, preview_digest, send_digest
 from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
@@ -71,13 +71,13 @@ def commands_command(
 ) -> None:
     """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
     filters = LessonFilter(**owner.values(), limit=limit)
-    rows = run(lambda database, _: find_lessons_about(database, " ".join(words or []), filters))
+    rows = run(find_lessons_about, " ".join(words or []), filters)
     emit(rows, _lessons("commands"))
 
 
 def friction_command(*, owner: OwnerOptions, limit: Limit = 20) -> None:
     """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
-    rows = run(lambda database, _: list_friction(database, LessonFilter(**owner.values(), limit=limit)))
+    rows = run(list_friction, LessonFilter(**owner.values(), limit=limit))
     emit(rows, _lessons("friction", "nothing failed in three sessions"))
 
 
@@ -95,7 +95,7 @@ def lessons_command(
 ) -> None:
     """List every lesson with what it is worth: how its situation went where it was told, and where not."""
 
-    async def load(database: Database, _: Settings) -> list[LessonRow]:
+    async def load(database: Database) -> list[LessonRow]:
         if identity := pin or unpin:
             return [await lessons.choose_lesson(database, identity, pinned=pin is not None)]
         if identity := correct or uncorrect:
@@ -137,7 +137,7 @@ def brief_command(
     called: dict[str, Any] = {} if line is None else {"tool": "Bash", "arguments": {"command": line}, "directory": ""}
     situation = Situation(text="" if moment == "call" else text or "", **called)
 
-    async def load(database: Database, _: Settings) -> BriefPreview:
+    async def load(database: Database) -> BriefPreview:
         scope = MemoryScope(agent, project or await find_project(database, Path.cwd()))
         return await preview_brief(database, MOMENTS[moment], scope, situation)
 
@@ -182,18 +182,21 @@ def learned_command(
         _show_digest(since, is_sent=send)
         return
 
-    news = run(
-        lambda database, _: load_learned(
-            database, parse_moment(since, database.clock.now()), MemoryScope(**owner.values()), limit=limit
-        )
-    )
-    emit(news, _print_news, encode=lambda news: None if news is None else news.as_json())
+    async def load(database: Database) -> LearnedNews | None:
+        begin = parse_moment(since, database.clock.now())
+        return await load_learned(database, begin, MemoryScope(**owner.values()), limit=limit)
+
+    emit(run(load), _print_news, encode=lambda news: None if news is None else news.as_json())
 
 
 def _show_digest(since: str | None, *, is_sent: bool) -> None:
     """Send the digest, or print it."""
     make = send_digest if is_sent else preview_digest
-    digest = run(lambda database, settings: make(database, settings, since=parse_moment(since, database.clock.now())))
+
+    async def load(database: Database, settings: Settings) -> NightDigest | None:
+        return await make(database, settings, since=parse_moment(since, database.clock.now()))
+
+    digest = run_configured(load)
     if digest is None:
         print_line("nothing new, so nothing is sent")
     elif is_sent:

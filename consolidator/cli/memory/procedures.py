@@ -49,7 +49,7 @@ def procedures_command(
     """
     filters = ProcedureFilter(**owner.values(), query=join_query(words), include_unworthy=everything, limit=limit)
     if export is None:
-        emit(run(lambda database, _: list_procedures(database, filters)), _TABLE)
+        emit(run(list_procedures, filters), _TABLE)
     else:
         _export(export, filters)
 
@@ -66,7 +66,7 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
     """Write Agent Skills: a folder with a SKILL.md each."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        exported = run(lambda database, _: export_skills(database, directory, filters))
+        exported = run(export_skills, directory, filters)
     except OSError as error:
         raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
     lines = [f"{pluralize(len(exported.files), 'skill')} in {directory}"]
@@ -91,6 +91,6 @@ _NEXT = table(
 
 def next_command(session: SessionName, limit: Limit = 5) -> None:
     """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
-    suggestions = run(lambda database, _: suggest_next_calls(database, session, limit=limit))
+    suggestions = run(suggest_next_calls, session, limit=limit)
     show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
     emit(suggestions, show)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import PlaceOption, run
+from consolidator.cli.common import PlaceOption, run_configured
 from consolidator.cli.output import AgentOption, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
@@ -50,7 +50,7 @@ def recall_command(
             database, question, MemoryScope(agent, place, peer), token_budget=budget, limit=limit, settings=settings
         )  # fmt: skip
 
-    place, result = run(ask)
+    place, result = run_configured(ask)
 
     def show(result: RecallResult) -> None:
         print_line(result.block or NOTHING_KNOWN)

@@ -38,7 +38,7 @@ from consolidator.service.memory.rules import (
     list_rules,
 )
 from consolidator.service.scope import find_named_project, find_project
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +78,15 @@ def rules_command(
     if actions.accept:
         _accept(actions.accept, actions)
     elif actions.dismiss:
-        rule = run(lambda database, _: dismiss_rule(database, actions.dismiss or ""))
+        rule = run(dismiss_rule, actions.dismiss or "")
         emit(rule, f"dismissed: {rule.rule}")
     elif actions.write:
         path = actions.write.absolute()
         place = project or derive_project(str(path.parent)) or ""
-        accepted = run(lambda database, _: list_accepted_rules(database, project=place))
+        accepted = run(list_accepted_rules, project=place)
         _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
     else:
-        proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
+        proposals = run(list_rules, agent=agent, project=project, limit=limit)
         emit(proposals, _print_proposals, encode=lambda proposals: [proposal.as_json() for proposal in proposals])
 
 
@@ -111,7 +111,7 @@ def _accept(rule_id: str, actions: RuleActions) -> None:
     if actions.write is not None:
         plan_rules(actions.write.absolute(), [])  # a wrong file is told before anything is believed
 
-    async def accept(database: Database, _: Settings) -> tuple[FactRow, list[AcceptedRow]]:
+    async def accept(database: Database) -> tuple[FactRow, list[AcceptedRow]]:
         fact = await accept_rule(database, rule_id, words=actions.words, everywhere=actions.me)
         return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
 
@@ -156,7 +156,7 @@ def remember_command(
         raise UsageError("--project, --me and --peer are different owners: give one of them")
     is_of_place = not (project or me or agent or peer)
 
-    async def remember_here(database: Database, _: Settings) -> Remembered:
+    async def remember_here(database: Database) -> Remembered:
         if is_of_place:
             owner = await find_project(database, Path.cwd())
         else:
@@ -183,6 +183,6 @@ def forget_command(
 ) -> None:
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
 
-    forgotten = run(lambda database, _: forget(database, " ".join(words), MemoryScope(agent, project, peer)))
+    forgotten = run(forget, " ".join(words), MemoryScope(agent, project, peer))
     line = f"no longer believed: {forgotten.statement}"
     emit(forgotten, line)

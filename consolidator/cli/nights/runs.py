@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_job
+from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_configured, run_job
 from consolidator.cli.output import (
     OUT,
     Limit,
@@ -93,7 +93,7 @@ def run_command(
     """
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
     if dry_run:
-        report = run(lambda database, settings: preview_retention(database, settings, older_than=age))
+        report = run_configured(preview_retention, older_than=age)
     else:
         with export_spans():
             report = run_job(
@@ -192,9 +192,9 @@ def runs_command(
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
     if run_id is None:
-        emit(run(lambda database, _: list_runs(database, job=job, limit=limit or 20)), _RUNS)
+        emit(run(list_runs, job=job, limit=limit or 20), _RUNS)
     else:
-        emit(run(lambda database, _: load_run(database, run_id, limit=limit or 50)), _print_run)
+        emit(run(load_run, run_id, limit=limit or 50), _print_run)
 
 
 def _sum(run: ListedRun) -> str:
@@ -228,11 +228,7 @@ def retry_command(
     discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""
-    report = run(
-        lambda database, settings: retry_dead_letters(
-            database, settings, run_or_letter_id=run_or_letter_id, discard=discard
-        )
-    )
+    report = run_configured(retry_dead_letters, run_or_letter_id=run_or_letter_id, discard=discard)
     line = f"{report['settled']} settled, {report['remaining']} still cannot be learned from"
     emit(report, line)
     if report["remaining"]:
@@ -271,17 +267,17 @@ def revisions_command(
         line = f"revision {report['restored']} is a draft again: {summarize(report)}"
         emit(report, line)
     elif number is None:
-        emit(run(lambda database, _: list_revisions(database, limit=limit)), _TABLE)
+        emit(run(list_revisions, limit=limit), _TABLE)
     elif promote:
         report = run_job(
             "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
         )
         emit(report, f"revision {number} is current: {summarize(report)}")
     elif discard:
-        run(lambda database, _: discard_revision(database, number))
+        run(discard_revision, number)
         emit({"discarded": number}, f"revision {number} is discarded")
     else:
-        emit(run(lambda database, _: compare_revision(database, number)), print_comparison)
+        emit(run(compare_revision, number), print_comparison)
 
 
 def print_comparison(comparison: dict[str, Any]) -> None:
@@ -344,9 +340,7 @@ def backfill_command(
     With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
     again = selection.is_again
-    _check_options(selection, replace=replace)
-    writes = replace or dry_run or selection.only is not None
-    _check_model_options(model, reprocess=selection.reprocess, diff=diff, writes=writes)
+    _check_options(selection, replace=replace, model=model, diff=diff, dry_run=dry_run)
     rehearse = dry_run or (again and not replace)
 
     async def backfill(
@@ -377,7 +371,7 @@ def backfill_command(
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 
 
-def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
+def _check_options(selection: SelectionOptions, *, replace: bool, model: str | None, diff: bool, dry_run: bool) -> None:
     """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
     if "" in (selection.session, selection.agent):
         raise UsageError("--session and --agent take a name")
@@ -385,13 +379,9 @@ def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
     if replace and not selection.is_again:
         raise UsageError("--replace requires --only or --reprocess")
-
-
-def _check_model_options(model: str | None, *, reprocess: bool, diff: bool, writes: bool) -> None:
-    """Raise UsageError if --model or --diff does not fit."""
-    if (model is not None or diff) and not reprocess:
+    if (model is not None or diff) and not selection.reprocess:
         raise UsageError("--model and --diff require --reprocess")
-    if model is not None and (not model.strip() or writes):
+    if model is not None and (not model.strip() or replace or dry_run or selection.only is not None):
         raise UsageError("--model makes a draft: it cannot be combined with --replace, --dry-run or --only")
 
 

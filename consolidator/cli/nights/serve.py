@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.agents.options import ToolOptions
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
 from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen

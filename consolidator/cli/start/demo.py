@@ -16,8 +16,15 @@ from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import OUT, print_json, print_line, progress_bar, shorten
 from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
-from consolidator.demo.logs import list_session_names
-from consolidator.demo.story import LEDGER_COLUMNS, NIGHTS, RETENTION_DAYS, WEEKS, demo_home, open_story
+from consolidator.demo.story import (
+    LEDGER_COLUMNS,
+    NIGHTS,
+    RETENTION_DAYS,
+    WEEKS,
+    demo_home,
+    list_session_names,
+    open_story,
+)
 from consolidator.errors import UsageError
 from consolidator.settings import Settings
 

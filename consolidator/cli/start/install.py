@@ -174,7 +174,7 @@ def status_command() -> None:
     settings = load_settings()
     states = {client: describe_install(find_place(client, None)) for client in CLIENTS}
     here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
-    shown, model = run(lambda database, _: _load_status(database, settings))
+    shown, model = run(_load_status, settings)
     running = is_running(settings.home)
     if is_json():
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
@@ -220,7 +220,7 @@ def doctor_command() -> None:
         *check_digest(settings),
     ]
     try:
-        checks += run(lambda database, _: check_database(database, settings))
+        checks += run(check_database, settings)
     except ConsolidatorError as error:
         checks.append(Check("database", False, str(error), "put that right, then run doctor again"))
     if is_json():

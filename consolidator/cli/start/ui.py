@@ -11,7 +11,14 @@ from urllib.parse import urlencode
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, open_configured, read_settings, run, run_async, stop_on_signals
+from consolidator.cli.common import (
+    OwnerOptions,
+    open_configured,
+    read_settings,
+    run_async,
+    run_configured,
+    stop_on_signals,
+)
 from consolidator.cli.output import emit, print_note
 from consolidator.errors import UsageError
 from consolidator.models.principal import check_name
@@ -36,7 +43,7 @@ def ui_command(browser: Annotated[bool, typer.Option(help="Open the link in a br
 
 
 async def _serve_page(settings: Settings, *, browser: bool) -> None:
-    from consolidator.ui.standalone import serve_page  # a second of loading
+    from consolidator.ui.app import serve_page  # a second of loading
 
     stop = stop_on_signals()
     with _listen(settings) as listener:
@@ -94,4 +101,4 @@ def mcp_command(
         server = build_server(database, settings, scopes, lambda: viewer, directory=Path.cwd())
         await server.run_stdio_async()
 
-    run(serve)
+    run_configured(serve)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from consolidator.database import Connection, Database
@@ -43,30 +42,25 @@ async def retry_dead_letters(
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
     await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
-    async with recorded_run(ledger):
-        return await _retry_letters(ledger, run_or_letter_id, discard=discard)
-
-
-async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discard: bool) -> dict[str, Any]:
-    database, settings = ledger.database, ledger.settings
     tried: set[str] = set()
     settled = 0
-    async with open_model_calls(database, settings, ledger.run_id) as calls:
-        reader = await create_fact_reader(calls)
-        while letters := await _list_untried(database, run_or_letter_id, tried):
-            settled += await _retry_session_letters(ledger, letters, None if discard else reader, discard=discard)
-            tried |= {letter.id for letter in letters}
-    report = {"settled": settled, "remaining": len(tried) - settled}
-    now = database.clock.now()
-    async with database.transaction() as conn:
-        agents = await scopes.list_agents_with_news(conn)
-        await scopes.lock_agents(conn, agents)
-        await lock_lessons(conn, agents)
-        for agent in agents:
-            await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
-            await rederive.delete_unsupported(conn, agent)
-    await ledger.finish(report)
-    return report
+    async with recorded_run(ledger):
+        async with open_model_calls(database, settings, ledger.run_id) as calls:
+            reader = await create_fact_reader(calls)
+            while letters := await _list_untried(database, run_or_letter_id, tried):
+                settled += await _retry_session_letters(ledger, letters, None if discard else reader, discard=discard)
+                tried |= {letter.id for letter in letters}
+        report = {"settled": settled, "remaining": len(tried) - settled}
+        now = database.clock.now()
+        async with database.transaction() as conn:
+            agents = await scopes.list_agents_with_news(conn)
+            await scopes.lock_agents(conn, agents)
+            await lock_lessons(conn, agents)
+            for agent in agents:
+                await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
+                await rederive.delete_unsupported(conn, agent)
+        await ledger.finish(report)
+        return report
 
 
 async def _check_id(conn: Connection, run_or_letter_id: str | None) -> None:
@@ -105,17 +99,17 @@ async def _retry_session_letters(
         salt = await digests.load_salt(conn)
     settled = 0
     for session, seqs in seqs_of.items():
-        reread = None
-        if reader is not None and session in model_seqs_of:
+        reread: dict[int, tuple[SessionRow, ReadResult]] = {}
+        if reader is not None:
             reread = await reread_events(database, reader, session, model_seqs_of[session])
         async with database.transaction() as conn:
             readable, sources = seqs, set[int]()
             if not discard:
                 readable, sources = await _learn_again(conn, session, seqs, salt, run_id=ledger.run_id)
-            if reread is not None:
-                readable = [seq for seq in readable if seq not in model_seqs_of[session] or seq in reread.seqs]
-                sources |= {seq for _, result in reread.results for seq in result.sources}
-                await save_extracted(conn, reread.results, run_id=ledger.run_id)
+            readable = [seq for seq in readable if seq not in model_seqs_of[session] or seq in reread]
+            if reread:
+                sources |= {seq for _, result in reread.values() for seq in result.sources}
+                await save_extracted(conn, list(reread.values()), run_id=ledger.run_id)
             settlement = "discarded" if discard else "retried"
             await runs.settle_dead_letters(conn, session, readable, settlement, now)
             learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
@@ -150,18 +144,11 @@ async def _learn_again(
     return [seq for seq in seqs if seq not in dead], {seq for result in results for seq in result.sources}
 
 
-@dataclass(frozen=True, slots=True)
-class RereadEvents:
-    """What a model read in single events that had been set aside."""
-
-    results: list[tuple[SessionRow, ReadResult]]
-    seqs: set[int]  # the events that it could read
-
-
-async def reread_events(database: Database, reader: FactReader, name: str, seqs: Sequence[int]) -> RereadEvents:
-    """Have a model read single events of a session again, each by itself."""
-    results: list[tuple[SessionRow, ReadResult]] = []
-    readable: set[int] = set()
+async def reread_events(
+    database: Database, reader: FactReader, name: str, seqs: Sequence[int]
+) -> dict[int, tuple[SessionRow, ReadResult]]:
+    """Have a model read single events of a session again, each by itself; return what it read, by the event's seq."""
+    results = {}
     for seq in seqs:
         async with database.connection() as conn:
             rows = await sessions.get_each(conn, [name])
@@ -171,6 +158,5 @@ async def reread_events(database: Database, reader: FactReader, name: str, seqs:
         if event:
             read = await reader.read(session_context(rows[0]), event)
             if not read.failed_events and read.stopped_before is None:
-                results.append((rows[0], read))
-                readable.add(seq)
-    return RereadEvents(results, readable)
+                results[seq] = (rows[0], read)
+    return results

@@ -21,8 +21,7 @@ from consolidator.jobs.consolidation.session_window import (
     take_together,
 )
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import FactReader
-from consolidator.jobs.model.shared_questions import SharedReader
+from consolidator.jobs.model.extraction import FactReader, SharedReader
 from consolidator.memory.facts.candidates import session_context
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
-from typing import Any
 
 from consolidator.database import Connection
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
@@ -126,11 +125,6 @@ async def derive_again(
         yield result
 
 
-async def save_error_records(conn: Connection, session: SessionRow, records: Iterable[ErrorRecord]) -> None:
-    """Store error records of a session; what has to be merged is marked."""
-    await error_records.save(conn, [_error_row(session, record) for record in records])
-
-
 async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow, ReadResult]], *, run_id: str) -> None:
     """Store what a model read in sessions, except in those that were erased since."""
     existing = await sessions.lock_shared(conn, [session.id for session, _ in extracted])
@@ -143,11 +137,10 @@ async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow,
 
 async def _save_candidates(
     conn: Connection,
-    batches: Iterable[tuple[SessionRow, Sequence[Candidate], Sequence[RejectedCandidate]]],
+    batches: Sequence[tuple[SessionRow, Sequence[Candidate], Sequence[RejectedCandidate]]],
     *,
     run_id: str,
 ) -> None:
-    batches = list(batches)
     proposed = [asdict(candidate) for _, candidates, _ in batches for candidate in candidates]
     rejected = [facts.rejected_candidate(session, candidate) for session, _, rest in batches for candidate in rest]
     await facts.save_candidates(conn, proposed + rejected, run_id=run_id)
@@ -165,12 +158,13 @@ async def _save_steering(conn: Connection, learned: Sequence[tuple[SessionRow, W
 
 
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:
+    errors = json.dumps(result.folds.errors, ensure_ascii=True, separators=(",", ":"))
     return DigestRow(
         session_id=session.id,
         agent=session.memory,
         project=session.project,
         last_at=result.last_at or session.last_event_at,
-        error_state=_pack_json(result.folds.errors),
+        error_state=zlib.compress(errors.encode(), COMPRESSION),
         summary=result.folds.summary or {},
         trace=result.folds.trace,
         **row_values(packed),
@@ -189,20 +183,12 @@ def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
     )
 
 
-def _pack_json(value: Any) -> bytes:
-    return zlib.compress(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), COMPRESSION)
-
-
-def _unpack_json(data: bytes) -> Any:
-    return json.loads(zlib.decompress(data))
-
-
 def unpack_folds(row: DigestRow | None) -> FoldStates:
     """Return the folds of a session as its digest stores them; empty ones if another version stored it."""
     if row is None or row.version != DIGEST_VERSION:
         return FoldStates()
     packed = PackedDigest(**{each.name: getattr(row, each.name) for each in fields(PackedDigest)})
-    return FoldStates(packed, _unpack_json(row.error_state), row.summary, row.trace)
+    return FoldStates(packed, json.loads(zlib.decompress(row.error_state)), row.summary, row.trace)
 
 
 async def lock_for_rederiving(conn: Connection, session: str) -> bool:
@@ -232,11 +218,8 @@ async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -
                 async for _ in derive_again(conn, session, salt, run_id=run_id, candidates=False):
                     pass
             else:
-                await _renew_fingerprints(conn, session)
+                stored = await error_records.list_outdated(conn, name, VERSION)
+                renewed = [renew_fingerprint(ErrorRecord.from_json(record)) for record in stored]
+                await error_records.save(conn, [_error_row(session, record) for record in renewed])
     await error_records.delete_outdated_solutions(conn, agent, VERSION)
     return len(names)
-
-
-async def _renew_fingerprints(conn: Connection, session: SessionRow) -> None:
-    stored = await error_records.list_outdated(conn, session.id, VERSION)
-    await save_error_records(conn, session, [renew_fingerprint(ErrorRecord.from_json(record)) for record in stored])

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead, settle_waiting
-from consolidator.jobs.consolidation.learn_pool import count_processes, open_learn_pool
 from consolidator.jobs.consolidation.persistence import derive_outdated_errors
-from consolidator.jobs.consolidation.session_worker import SessionWorker
+from consolidator.jobs.consolidation.session_worker import SessionWorker, count_processes, open_learn_pool
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
@@ -25,7 +24,6 @@ from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
 from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.memory.solutions.fingerprint import VERSION
-from consolidator.settings import Settings
 from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
 from consolidator.store.memory import rederive
@@ -122,13 +120,19 @@ class Night:
             embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
         if embedded is not None:
             report["vectors"] = embedded
-        report["seal"] = await _seal(ledger)
+        async with database.transaction() as conn:  # of the chains of the sessions that were learned from
+            seal = await seals.seal(conn, ledger.run_id, database.clock.now())
+        names = {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()} if seal else None
+        report["seal"] = names
         chosen = self.choice.description
         report["model"] = {"name": calls.model, "chosen": chosen, **await calls.report()} if calls else chosen
         if calls is None:
             async with database.connection() as conn:
                 report["foreign"] = await runs.count_foreign(conn, ledger.run_id)
-        failure = (calls.failure if calls else None) or await _find_outage(ledger)
+        failure = calls.failure if calls else None
+        if failure is None:  # why the run, over all replicas, got nothing from a model that it asked
+            async with database.connection() as conn:
+                failure = await model_calls.find_outage(conn, ledger.run_id)
         if failure is None:
             return await ledger.finish(report)
         message = f"the model could not be asked: {failure}. {_LEARNED_WITHOUT}"
@@ -205,21 +209,8 @@ async def _run_phase(ledger: Ledger, phase: Phase, learner: SessionWorker | None
             await ledger.run_phase(phase.number, pool.run, phase.count_unlearned, workers=processes)
 
 
-async def _find_outage(ledger: Ledger) -> str | None:
-    """Return why the run, over all replicas, got nothing from a model that it asked; None if it did get some."""
-    async with ledger.database.connection() as conn:
-        return await model_calls.find_outage(conn, ledger.run_id)
-
-
-async def _seal(ledger: Ledger) -> dict[str, Any] | None:
-    """Seal the chains of the sessions that were learned from; return the seal, None if there was nothing new."""
-    async with ledger.database.transaction() as conn:
-        seal = await seals.seal(conn, ledger.run_id, ledger.database.clock.now())
-    return None if seal is None else {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()}
-
-
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
-    """Merge every agent with news, in the ledger."""
+    """Merge every agent with news, in the ledger; with `delete_unsupported` also delete what nothing supports."""
     await _run_phase(ledger, _merge_phase(ledger, decider, delete_unsupported=delete_unsupported))
 
 
@@ -234,23 +225,18 @@ def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupporte
 
     async def merge(units: list[Unit]) -> None:
         for unit in units:
-            await _merge_unit(decider, ledger.settings, unit, delete_unsupported=delete_unsupported)
+            agent, run_id, now = unit.name, unit.run_id, ledger.database.clock.now()
+            await decider.decide_agent(agent)
+            async with ledger.database.transaction() as conn:
+                await derive_outdated_errors(conn, agent, run_id=run_id)
+                changes = await merge_agent(conn, agent, run_id=run_id, now=now, settings=ledger.settings)
+                if delete_unsupported:
+                    changes.add("facts or solutions", "retired", await rederive.delete_unsupported(conn, agent))
+                    await indexer.index_facts(conn, agent)
+                await record_progress(conn, [unit], [unit.progress()])
+                await runs.set_note(conn, run_id, unit.kind, agent, changes.summarize() or None)
 
     return Phase(MERGES, "merge", add_units, merge, no_events_left)
-
-
-async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit, *, delete_unsupported: bool) -> None:
-    """Merge one agent in a transaction; with `delete_unsupported` also delete what nothing supports any more."""
-    database, agent = decider.database, unit.name
-    await decider.decide_agent(agent)
-    async with database.transaction() as conn:
-        await derive_outdated_errors(conn, agent, run_id=unit.run_id)
-        changes = await merge_agent(conn, agent, run_id=unit.run_id, now=database.clock.now(), settings=settings)
-        if delete_unsupported:
-            changes.add("facts or solutions", "retired", await rederive.delete_unsupported(conn, agent))
-            await indexer.index_facts(conn, agent)
-        await record_progress(conn, [unit], [unit.progress()])
-        await runs.set_note(conn, unit.run_id, unit.kind, unit.name, changes.summarize() or None)
 
 
 async def load_memory_report(ledger: Ledger) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from consolidator.database import Connection, Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
 from consolidator.jobs.merging.reconciling import candidate_of
-from consolidator.jobs.merging.similar_facts import CandidateVectors, Similarities, find_similar_facts
+from consolidator.jobs.merging.similar_facts import Similarities, find_similar_facts, find_similarities
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.client import ModelRequest
 from consolidator.memory.facts import merge_question
@@ -46,7 +46,7 @@ class CandidateDecider:
 
     database: Database
     calls: ModelCalls | None = None
-    vectors: CandidateVectors | None = None
+    has_failed: bool = False  # to compare by vector: then it is not tried again
 
     async def decide_agent(self, agent: str) -> int:
         """Decide an agent's candidates in batches, the oldest first; return how many were decided."""
@@ -89,54 +89,39 @@ class CandidateDecider:
             if decision.operation == "add"
         }
         unsettled |= {unclear.candidate.id for triage in triages.values() for unclear in triage.unclear}
-        similarities = await self._find_similarities(
-            [candidate for candidate in candidates if candidate.id in unsettled]
-        )
+        similarities: Similarities = {}
+        if self.calls is not None and not self.has_failed:
+            try:
+                undecided = [candidate for candidate in candidates if candidate.id in unsettled]
+                similarities = await find_similarities(self.calls, undecided)
+            except ModelError as error:
+                self.has_failed = True
+                log.warning("candidates are compared by their words alone: %s", error)
         if not any(similarities.values()):
             return triages
         async with self.database.connection() as conn:
             existing = await find_similar_facts(conn, agent, candidates, similarities)
         return triage_candidates(candidates, existing, similarities)
 
-    async def _find_similarities(self, candidates: Sequence[Candidate]) -> Similarities:
-        """Return the facts that candidates are near to by vector."""
-        if self.calls is None:
-            return {}
-        if self.vectors is None:
-            self.vectors = CandidateVectors(self.calls)
-        return await self.vectors.find_similarities(candidates)
-
     async def _ask_model(self, calls: ModelCalls, question: MergeQuestion) -> list[Decision]:
         """Ask a question, in halves if the whole gets no valid answer; decide nothing if the model is unavailable."""
         assert calls.merge_model is not None
         request = ModelRequest(
-            PURPOSE,
-            calls.merge_model,
-            merge_question.SYSTEM,
-            question.render(),
-            "decisions",
-            merge_question.SCHEMA,
+            PURPOSE, calls.merge_model, merge_question.SYSTEM, question.render(), "decisions", merge_question.SCHEMA,
             merge_question.MAX_TOKENS,
-        )
+        )  # fmt: skip
         try:
             answer = await calls.ask(request)
         except (ModelUnavailable, OverBudget, AnswerPending):
             return []
         except ModelError as error:
-            return await self._ask_halves(calls, question, error)
+            unclear, middle = question.unclear, len(question.unclear) // 2
+            if not middle:
+                flag = f"no answer of the model: {error}"
+                return [keep_beside(unclear[0].candidate, flag, by=calls.merge_model)]
+            halves = (MergeQuestion(half) for half in (unclear[:middle], unclear[middle:]))
+            return [decision for half in halves for decision in await self._ask_model(calls, half)]
         return read_decisions(question, answer, calls.merge_model)
-
-    async def _ask_halves(self, calls: ModelCalls, question: MergeQuestion, error: ModelError) -> list[Decision]:
-        unclear = question.unclear
-        if len(unclear) == 1:
-            flag = f"no answer of the model: {error}"
-            return [keep_beside(unclear[0].candidate, flag, by=calls.merge_model or "")]
-        middle = len(unclear) // 2
-        return [
-            decision
-            for half in (unclear[:middle], unclear[middle:])
-            for decision in await self._ask_model(calls, MergeQuestion(half))
-        ]
 
 
 async def decide_by_code(conn: Connection, agent: str) -> None:

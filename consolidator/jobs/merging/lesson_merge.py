@@ -27,14 +27,17 @@ from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id
 
 async def lock_lessons(conn: Connection, agents: Iterable[str]) -> None:
     """Lock the projects that have news for some agents: for a transaction that merges several, before the first."""
-    await _lock(conn, [row for agent in agents for row in await scopes.list_changed(conn, agent)])
+    changed = [row for agent in agents for row in await scopes.list_changed(conn, agent)]
+    await lessons.lock_scopes(conn, _places(changed))
 
 
 async def merge_lessons(
     conn: Connection, changed: Sequence[ScopeRow], provenance: Provenance, changes: Changes
 ) -> None:
     """Learn the lessons of some scopes again, in the caller's transaction that holds the agent's lock."""
-    for person, project in await _lock(conn, changed):
+    places = _places(changed)
+    await lessons.lock_scopes(conn, places)
+    for person, project in places:
         rows = await lessons.list_traces(conn, person, project, limit=learning.MAX_TRACES)
         tellings = await injections.list_tellings(conn, [row.session_id for row in rows])
         published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
@@ -44,11 +47,9 @@ async def merge_lessons(
         changes.add("lessons", "retired", retired)
 
 
-async def _lock(conn: Connection, changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
-    """Lock the people's projects of some scopes; return them, always in the same order."""
-    places = sorted({(row.peer, row.project) for row in changed if row.project})
-    await lessons.lock_scopes(conn, places)
-    return places
+def _places(changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
+    """Return the people's projects of some scopes, always in the same order."""
+    return sorted({(row.peer, row.project) for row in changed if row.project})
 
 
 def _learn(

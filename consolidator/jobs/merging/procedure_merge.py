@@ -19,7 +19,6 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.scope_learning import (
     ALL_PROJECTS,
     Audience,
-    count_roots,
     hash_symbols,
     learn_scope,
     load_digests,
@@ -100,7 +99,7 @@ async def _merge_person(
 ) -> None:
     """Publish what one of several people has: all of it if nothing could recur in their sessions before."""
     audience = Audience(own_audience(person), person)
-    if count_roots(await load_digests(conn, agent, ALL_PROJECTS, person)) < MIN_RECURRING_ROOTS:
+    if len({digest.root_id for digest in await load_digests(conn, agent, ALL_PROJECTS, person)}) < MIN_RECURRING_ROOTS:
         await scopes.forget_states(conn, agent, audience.name)
         await procedures.delete_audience(conn, agent, audience.name)
         return
@@ -130,7 +129,11 @@ async def _merge_group(
         now = {procedure.symbols: procedure.worth > 0 for procedure in scope.procedures}
         shared[audience.name] = now
         changes = await _find_affected(conn, agent, audience, changed, before, now)
-        await writer.withhold_and_release(changes, audience)
+        released = await procedures.release(conn, changes.own, changes.worthless, writer.provenance)
+        retired = await procedures.withhold(conn, changes.shared, changes.worthless, writer.provenance)
+        if audience.name.startswith(ALL):
+            writer.changes.add("procedures", "added", released)
+            writer.changes.add("procedures", "retired", retired)
     del latest
     for project in sorted(set(changed) - {ALL_PROJECTS}):
         latest = await load_digests(conn, agent, project, audiences[0].person)
@@ -223,15 +226,6 @@ class _ScopeWriter:
             await procedures.replace_withheld(self.conn, self.agent, project, audience.name, withheld)
         profiles = {tool: profile.to_json() for tool, profile in scope.profiles.items()}
         await procedures.replace_tool_profiles(self.conn, self.agent, project, audience.name, profiles)
-
-    async def withhold_and_release(self, affected: _AffectedProcedures, audience: Audience) -> None:
-        """Withhold or publish procedures of projects that are not learned again."""
-        worthless = affected.worthless
-        released = await procedures.release(self.conn, affected.own, worthless, self.provenance)
-        retired = await procedures.withhold(self.conn, affected.shared, worthless, self.provenance)
-        if audience.name.startswith(ALL):
-            self.changes.add("procedures", "added", released)
-            self.changes.add("procedures", "retired", retired)
 
     def _row(
         self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: Audience

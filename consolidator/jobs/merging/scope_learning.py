@@ -26,7 +26,6 @@ from consolidator.memory.procedures.publishing import PublishedScope, publish_sc
 from consolidator.models.audience import ALL
 from consolidator.models.digest import ScopeStateRow
 from consolidator.store.calls import digests, scopes
-from consolidator.store.calls.digests import ScopeDigest
 
 ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
 _TERMS_BATCH = 200  # sessions whose terms are read at once
@@ -49,28 +48,17 @@ class Audience:
 async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
     """Return the digests that a scope is learned from, the latest first."""
     rows = await digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
-    return list(map(_arrays, rows))
-
-
-def _arrays(digest: ScopeDigest) -> DigestArrays:
-    keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
-    return DigestArrays(
-        digest.session_id,
-        digest.root_id,
-        _unpack_ints(digest.sequence),
-        _unpack_ints(digest.seqs),
-        keys,
-        counts,
-        last_at=digest.last_at,
-        project=digest.project,
-        outcome=task_outcome(keys),
-        peer=digest.peer,
-    )
-
-
-def count_roots(latest: Iterable[DigestArrays]) -> int:
-    """Return of how many lineage roots digests are."""
-    return len({digest.root_id for digest in latest})
+    arrays = []
+    for row in rows:
+        packed = (row.sequence, row.seqs, row.keys, row.counts)
+        sequence, seqs, keys, counts = (np.frombuffer(ints, np.int64) for ints in packed)
+        arrays.append(
+            DigestArrays(
+                row.session_id, row.root_id, sequence, seqs, keys, counts, last_at=row.last_at, project=row.project,
+                outcome=task_outcome(keys), peer=row.peer,
+            )
+        )  # fmt: skip
+    return arrays
 
 
 async def learn_scope(
@@ -84,7 +72,7 @@ async def learn_scope(
     else:
         rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=project_count)
         if audience.counts_people:
-            latest = _with_people_as_roots(latest)
+            latest = [replace(digest, root_id=digest.peer, peer=f"person {digest.peer}") for digest in latest]
         mined = await asyncio.to_thread(_mine, latest, rule, min_support if audience.counts_people else 0)
         texts = await _load_texts(conn, agent, project, audience, latest, mined)
         learned = await asyncio.to_thread(
@@ -99,11 +87,6 @@ async def learn_scope(
 def hash_symbols(symbols: Sequence[str]) -> int:
     """Return the hash of a procedure's steps."""
     return hash_text("\x1f".join(symbols))
-
-
-def _with_people_as_roots(latest: Iterable[DigestArrays]) -> list[DigestArrays]:
-    """Return digests with the person in place of the lineage root, so that people are counted."""
-    return [replace(digest, root_id=digest.peer, peer=f"person {digest.peer}") for digest in latest]
 
 
 def _mine(latest: Sequence[DigestArrays], rule: PublicationRule, min_roots: int) -> MinedPatterns:
@@ -157,7 +140,3 @@ def _fill_texts(terms: dict[int, str], packed: Iterable[bytes]) -> None:
         for key, text in unpack_terms(digest_terms).items():
             if terms.get(key) == "":
                 terms[key] = text
-
-
-def _unpack_ints(packed: bytes) -> Ints:
-    return np.frombuffer(packed, np.int64)

@@ -6,16 +6,13 @@ memory to forget. Each of these lists is bounded, so the cost follows the candid
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from consolidator.database import Connection
-from consolidator.errors import ModelError
 from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.static_vectors import WORDS_ONLY
@@ -31,7 +28,6 @@ from consolidator.store.facts import facts
 from consolidator.store.facts.facts import ComparableFactRow, OwnedAttribute, Owner
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
-log = logging.getLogger("consolidator.jobs")
 MAX_SEARCH_WORDS = 24  # words of a candidate's sentence that are searched for
 MAX_WORD_MATCHES = 20  # facts that share a candidate's words
 MAX_VECTOR_MATCHES = 3  # facts near a candidate by vector
@@ -122,48 +118,34 @@ async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candid
     return [(candidate_id, ids[number]) for candidate_id, numbers in best for number in numbers if number in ids]
 
 
-@dataclass(slots=True)
-class CandidateVectors:
-    """Compares candidates by vector, where an embedding model is configured; after a failure it asks no more."""
+async def find_similarities(calls: ModelCalls, candidates: Sequence[Candidate]) -> Similarities:
+    """Return the facts near to each of an agent's candidates: stored ones, and those that other candidates make.
 
-    calls: ModelCalls
-    has_failed: bool = False
-
-    async def find_similarities(self, candidates: Sequence[Candidate]) -> Similarities:
-        """Return the facts near to each of an agent's candidates: stored ones, and those that other candidates make."""
-        model = self.calls.settings.embed_model
-        if model is None or model == WORDS_ONLY or self.has_failed or not candidates:
-            return {}
-        try:
-            embedded = await self._embed(model, candidates)
-        except ModelError as error:
-            self.has_failed = True
-            log.warning("candidates are compared by their words alone: %s", error)
-            return {}
-        similarities = _compare_candidates(candidates, embedded)
-        scopes = {candidate.id: _search_scope(candidate) for candidate in candidates}
-        async with self.calls.database.connection() as conn:
-            extents = await scope_sizes.load_fact_extents(conn, candidates[0].agent, sorted(set(scopes.values())))
-            for candidate in candidates:
-                scope = scopes[candidate.id]
-                extent = extents.get(scope)
-                if extent is not None and extent.facts:
-                    exact = extent.facts <= vectors.EXACT_LIMIT
-                    similarities[candidate.id] |= await _compare_facts(
-                        conn, model, embedded[candidate.id], scope, exact=exact
-                    )
-        return similarities
-
-    async def _embed(self, model: str, candidates: Sequence[Candidate]) -> dict[str, Vector]:
-        """Return a vector of length 1 for each candidate's sentence, by the candidate's id."""
-        embedded: dict[str, Vector] = {}
-        for start in range(0, len(candidates), BATCH_SIZE):
-            batch = candidates[start : start + BATCH_SIZE]
-            texts = [candidate.sentence[:MAX_TEXT_LENGTH] for candidate in batch]
-            for candidate, values in zip(batch, await self.calls.embed(model, texts), strict=True):
-                vector = np.asarray(values, dtype=np.float32)
-                embedded[candidate.id] = vector / (np.linalg.norm(vector) or 1.0)
-        return embedded
+    Empty where no embedding model is configured. Raises ModelError if it does not answer.
+    """
+    model = calls.settings.embed_model
+    if model is None or model == WORDS_ONLY or not candidates:
+        return {}
+    embedded: dict[str, Vector] = {}  # of length 1
+    for start in range(0, len(candidates), BATCH_SIZE):
+        batch = candidates[start : start + BATCH_SIZE]
+        texts = [candidate.sentence[:MAX_TEXT_LENGTH] for candidate in batch]
+        for candidate, values in zip(batch, await calls.embed(model, texts), strict=True):
+            vector = np.asarray(values, dtype=np.float32)
+            embedded[candidate.id] = vector / (np.linalg.norm(vector) or 1.0)
+    similarities = _compare_candidates(candidates, embedded)
+    scopes = {candidate.id: _search_scope(candidate) for candidate in candidates}
+    async with calls.database.connection() as conn:
+        extents = await scope_sizes.load_fact_extents(conn, candidates[0].agent, sorted(set(scopes.values())))
+        for candidate in candidates:
+            scope = scopes[candidate.id]
+            extent = extents.get(scope)
+            if extent is not None and extent.facts:
+                exact = extent.facts <= vectors.EXACT_LIMIT
+                similarities[candidate.id] |= await _compare_facts(
+                    conn, model, embedded[candidate.id], scope, exact=exact
+                )
+    return similarities
 
 
 def _compare_candidates(candidates: Sequence[Candidate], embedded: Mapping[str, Vector]) -> dict[str, dict[str, float]]:

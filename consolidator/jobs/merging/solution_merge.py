@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from consolidator.database import Connection
@@ -65,32 +65,14 @@ async def _merge_fingerprints(
 ) -> dict[RecordKey, str]:
     """Publish the solutions of some fingerprints; return the shapes of fixes that were not stored yet."""
     summaries = await error_records.list_of_fingerprints(conn, agent, fingerprints)
-    fix_shapes = await _load_fix_shapes(conn, summaries)
-    counted = _occurrences(summaries, agent, fix_shapes, min_support)
-    groups = await asyncio.to_thread(OccurrenceGroups, counted, min_support)
-    await _publish(conn, agent, fingerprints, groups, provenance, changes)
-    return fix_shapes
-
-
-async def _load_fix_shapes(conn: Connection, summaries: Iterable[RecordSummary]) -> dict[RecordKey, str]:
-    """Return the shapes of fixes that are not stored."""
     unread = [(summary.session_id, summary.seq) for summary in summaries if summary.fix_shape is None]
     fix_shapes: dict[RecordKey, str] = {}
     for first in range(0, len(unread), _RECORDS_AT_ONCE):
         records = await error_records.get_each(conn, unread[first : first + _RECORDS_AT_ONCE])
         fix_shapes |= await asyncio.to_thread(_read_fix_shapes, records)
-    return fix_shapes
 
-
-async def _publish(
-    conn: Connection,
-    agent: str,
-    fingerprints: Sequence[str],
-    groups: OccurrenceGroups,
-    provenance: Provenance,
-    changes: Changes,
-) -> None:
-    """Publish the solutions of some fingerprints, and delete those that they had before."""
+    counted = _occurrences(summaries, agent, fix_shapes, min_support)
+    groups = await asyncio.to_thread(OccurrenceGroups, counted, min_support)
     cited = _parse_records(await error_records.get_each(conn, sorted(groups.cited_records())))
     published = await asyncio.to_thread(groups.build_solutions, cited)
     rows = [_solution_row(solution, provenance) for solution in published]
@@ -100,6 +82,7 @@ async def _publish(
     keep = [solution.id for solution in published]
     deleted = await error_records.delete_others(conn, agent, fingerprints, keep)
     changes.add("solutions", "retired", sum(audience.startswith(ALL) for audience in deleted))
+    return fix_shapes
 
 
 def _read_fix_shapes(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, str]:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -36,8 +37,9 @@ from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYST
 from consolidator.memory.facts.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations import KnownObservation, read_observations, told_texts
+from consolidator.memory.observations import KnownObservation, ran_calls, read_observations, told_texts
 from consolidator.memory.text.similarity import content_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
@@ -162,7 +164,8 @@ class FactReader:
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
         chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)
         told = told_texts([*before, *events], is_subagent=session.is_subagent)
-        return [replace(chunk, told=told) for chunk in chunks]
+        ran = ran_calls([*before, *events])
+        return [replace(chunk, told=told, ran=ran) for chunk in chunks]
 
     async def load_known(self, session: SessionContext) -> Known:
         """Return what is known where the session's facts belong: relation names in use, as this run found them first.
@@ -275,3 +278,101 @@ async def create_fact_reader(calls: ModelCalls | None) -> FactReader | None:
         revision = await revisions.get_current(conn)
     own, shared = (fit_question(calls.settings, calls.model, most) for most in (QUESTION_TOKENS, SHARED_TOKENS))
     return FactReader(calls, calls.model, revision, own, shared)
+
+
+MAX_CHUNKS = 16  # of one question
+MAX_BAD_SHARED_ANSWERS = 6  # more than halving one question gives; then this model is asked about each session alone
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChunk:
+    """A chunk of a session, what its own question's answer is stored by, and how long it is."""
+
+    chunk: TranscriptChunk
+    key: str
+    session_id: str
+    tokens: int
+
+
+@dataclass(slots=True)
+class SharedReader:
+    """Asks about sessions of one scope together; `add` them one after another, then `ask`."""
+
+    reader: FactReader
+    bad_answers_in_a_row: int = 0
+    _chunks: list[SharedChunk] = field(default_factory=list)
+    _session: SessionContext | None = None  # one of those added: they belong to one scope
+
+    async def add(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]) -> None:
+        """Add what a model has to read next of a session."""
+        self._session = session
+        self._chunks += await asyncio.to_thread(self._measure_chunks, session, events, before)
+
+    async def ask(self) -> None:
+        """Ask about the chunks that have no answer yet, as many at once as one question holds; leave single ones."""
+        chunks, self._chunks = {chunk.key: chunk for chunk in self._chunks}, []
+        if self._session is None or len(chunks) < 2:
+            return
+        unanswered = await self.reader.calls.list_unanswered(list(chunks))
+        groups = pack_chunks(
+            [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.shared_tokens
+        )
+        known = await self.reader.load_known(self._session)
+        await gather(*(self._ask_group(group, known) for group in groups if len(group) > 1))
+
+    def _measure_chunks(
+        self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
+    ) -> list[SharedChunk]:
+        reader = self.reader
+        return [
+            SharedChunk(chunk, reader.build_request(chunk).key, session.session_id, count_tokens(chunk.render()))
+            for chunk in reader.split_chunks(session, events, before)
+        ]
+
+    async def _ask_group(self, group: Sequence[SharedChunk], known: Known) -> None:
+        """Ask one question; where its answer is bad, ask about each half of it, down to two chunks."""
+        reader = self.reader
+        if self.bad_answers_in_a_row >= MAX_BAD_SHARED_ANSWERS:
+            return
+        question = SharedQuestion(tuple(chunk.chunk for chunk in group))
+        prompt = question.render()
+        hint = known.hint(prompt)
+        request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
+        try:
+            parts = [(chunk.key, chunk.session_id) for chunk in group]
+            await reader.calls.ask_shared(request, parts, partial(_split, question))
+        except RETRY_LATER:  # each session is asked about alone, or waits for another night
+            return
+        except ModelError as error:
+            self.bad_answers_in_a_row += 1
+            log.info("a question about %d chunks is asked again in halves: %s", len(group), redact(str(error))[:200])
+            middle = len(group) // 2
+            for half in (group[:middle], group[middle:]):
+                if len(half) > 1:
+                    await self._ask_group(half, known)
+        else:
+            self.bad_answers_in_a_row = 0
+
+
+def _split(question: SharedQuestion, answer: dict[str, object]) -> list[dict[str, object] | None]:
+    """Return the parts of an answer; raise ModelMalformed where it has none."""
+    parts = question.split(answer)
+    if all(part is None for part in parts):
+        raise ModelMalformed("no part of the answer is of one session alone")
+    return parts
+
+
+def pack_chunks(chunks: Sequence[SharedChunk], *, budget: int) -> list[list[SharedChunk]]:
+    """Return groups of chunks for one question each, in order: a chunk joins the first group that has room for it."""
+    groups: list[list[SharedChunk]] = []
+    room: list[int] = []
+    for chunk in chunks:
+        for number, group in enumerate(groups):
+            if chunk.tokens <= room[number] and len(group) < MAX_CHUNKS:
+                group.append(chunk)
+                room[number] -= chunk.tokens
+                break
+        else:
+            groups.append([chunk])
+            room.append(budget - chunk.tokens)
+    return groups

@@ -45,17 +45,15 @@ def has_random_tail(token: str) -> bool:
     tail = re.split(r"[-_.~]", token, maxsplit=1)[-1]
     if looks_random(tail):
         return True
-    return not is_placeholder(token) and ((is_varied(token) and has_solid_run(token)) or has_long_run(tail))
+    if is_placeholder(token):
+        return False
+    long_runs = re.findall(r"[A-Za-z0-9]{30,}", tail)  # with a digit, however they repeat
+    return (is_varied(token) and has_solid_run(token)) or any(any(map(str.isdigit, run)) for run in long_runs)
 
 
 def has_solid_run(token: str) -> bool:
     """Tell whether 16 letters and digits follow one another, as in no name that is made of short words."""
     return re.search(r"[A-Za-z0-9]{16}", token) is not None
-
-
-def has_long_run(text: str) -> bool:
-    """Tell whether 30 letters and digits follow one another, with a digit among them, however they repeat."""
-    return any(any(map(str.isdigit, run)) for run in re.findall(r"[A-Za-z0-9]{30,}", text))
 
 
 _CONDITIONS: dict[str, MatchCondition] = {"random": looks_random, "random-tail": has_random_tail}
@@ -191,7 +189,9 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     if any(_APP_TOKEN.search(word) for word in long):
         yield from ((match.start() - 15, match.end(), "app-token") for match in _APP_TOKEN.finditer(text))
     if joined.count(":") >= 4 and _PGPASS_HINT.search(joined):
-        yield from _find_password_entries(text)
+        for match in _PGPASS.finditer(text):
+            if is_chosen(match["password"]) or is_invented(match["password"]):
+                yield match.start("password"), match.end("password"), "password"
 
 
 def _apply_rules(rules: tuple[TokenRule, ...], text: str, start: int) -> Iterator[CredentialSpan]:
@@ -247,12 +247,6 @@ def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
             yield match.start("password"), match.end("password"), "password"
         elif password is None and looks_random(user):
             yield match.start("user"), match.end("user"), "token"
-
-
-def _find_password_entries(text: str) -> Iterator[CredentialSpan]:
-    for match in _PGPASS.finditer(text):
-        if not is_placeholder(match["password"]) and (is_chosen(match["password"]) or is_invented(match["password"])):
-            yield match.start("password"), match.end("password"), "password"
 
 
 def write_alternation(words: Iterable[str]) -> str:
@@ -320,14 +314,14 @@ def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
     for number, marker in enumerate(markers):
         if marker.group(1) == "END":
             if marker.start() >= consumed:  # its beginning was truncated
-                lines = _find_key_lines(text, max(consumed, marker.start() - _KEY_LIMIT // 8), marker.start())
+                lines = list(_KEY_LINE.finditer(text, max(consumed, marker.start() - _KEY_LIMIT // 8), marker.start()))
                 if lines and marker.start() - lines[-1].end() <= _KEY_GAP:
                     yield _take_adjacent(list(reversed(lines)))[-1].start(), marker.end(), "private-key"
             consumed = marker.end()
             continue
         following = markers[number + 1] if number + 1 < len(markers) else None
         stop = min(following.start() if following else len(text), marker.end() + _KEY_LIMIT)
-        lines = _find_key_lines(text, marker.end(), stop)
+        lines = list(_KEY_LINE.finditer(text, marker.end(), stop))
         if lines and lines[0].start() - marker.end() <= 16 * _KEY_GAP:
             last = _take_adjacent(lines)[-1].end()
             is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
@@ -349,7 +343,7 @@ def _find_key_bodies(text: str) -> Iterator[CredentialSpan]:
 def _find_putty_keys(text: str) -> Iterator[CredentialSpan]:
     for marker in _PUTTY_KEY.finditer(text):
         if _KEY_LINE.search(text, marker.end(), marker.end() + 3 * _KEY_GAP):
-            lines = _find_key_lines(text, marker.end(), min(len(text), marker.end() + _PUTTY_LIMIT))
+            lines = list(_KEY_LINE.finditer(text, marker.end(), marker.end() + _PUTTY_LIMIT))
             yield lines[0].start(), _take_adjacent(lines)[-1].end(), "private-key"
     for check in _PUTTY_MAC.finditer(text):
         yield check.start(1), check.end(1), "private-key"
@@ -378,10 +372,6 @@ def _find_encoded_keys(text: str) -> Iterator[CredentialSpan]:
         if b"PRIVATE KEY" in decoded or decoded.startswith(b"openssh-key-v1"):
             end = adjacent[-1].end()
             yield match.start(), end + len(re.match("={0,2}", text[end : end + 2]).group()), "private-key"  # type: ignore[union-attr]
-
-
-def _find_key_lines(text: str, start: int, end: int) -> list[re.Match[str]]:
-    return list(_KEY_LINE.finditer(text, start, end))
 
 
 def _take_adjacent(lines: list[re.Match[str]]) -> list[re.Match[str]]:

@@ -105,21 +105,9 @@ def is_credential_name(name: str) -> bool:
     """Tell whether a name, such as a JSON key or an option, is that of a credential."""
     lowered = lower_same_length(name)
     return any(
-        not _is_suffix_descriptive(name, end) and not _is_descriptive_around(name[:start], name[end:])
+        not _is_descriptive(name, end, name[:start], name[end:])
         for start, end in find_names(name, lowered, find_telling_words(name, lowered)[0])
     )
-
-
-def is_strong_name(name: str) -> bool:
-    """Tell whether a name means a credential and hardly anything else."""
-    return _STRONG_NAME.search(name) is not None
-
-
-def is_weak_name(name: str) -> bool:
-    """Tell whether a name means many things besides a credential."""
-    if _WEAK_NAME.search(name):
-        return True
-    return _ANY_KEY.search(name) is not None and not is_strong_name(name)
 
 
 def names_password(name: str) -> bool:
@@ -127,22 +115,15 @@ def names_password(name: str) -> bool:
     return _PASSWORD_NAME.search(name) is not None
 
 
-def is_descriptive(text: str, end: int, prefix: str, rest: str) -> bool:
+def _is_descriptive(text: str, end: int, prefix: str, rest: str) -> bool:
     """Tell whether a name describes a credential but holds none; its telling word ends at `end`."""
-    return _is_suffix_descriptive(text, end) or _is_descriptive_around(prefix, rest)
+    is_described = _DESCRIPTIVE_SUFFIX.match(text, end) or _PAGING.search(prefix) or _DESCRIPTIVE_END.search(rest)
+    return is_described is not None
 
 
 def lower_same_length(text: str) -> str:
     """Return a text in lower case with the same length: "İ" alone would become longer."""
     return text.replace("İ", "I").lower()
-
-
-def _is_suffix_descriptive(text: str, end: int) -> bool:
-    return _DESCRIPTIVE_SUFFIX.match(text, end) is not None
-
-
-def _is_descriptive_around(prefix: str, rest: str) -> bool:
-    return _PAGING.search(prefix) is not None or _DESCRIPTIVE_END.search(rest) is not None
 
 
 def is_credential_key(text: str, lowered: str, start: int) -> bool:
@@ -247,10 +228,10 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
         return False
     if _WORD.match(value) or (value.isdigit() and len(value) < 8):
         return False
-    if is_weak_name(name):
+    is_strong = _STRONG_NAME.search(name) is not None
+    if _WEAK_NAME.search(name) or (_ANY_KEY.search(name) and not is_strong):  # it means much else besides
         may_be_chosen = env or names_password(name)  # by a person, as REDISCLI_AUTH
         return looks_random(value) or is_hexadecimal(value) or (may_be_chosen and mixes_kinds(value))
-    is_strong = is_strong_name(name)
     if names_password(name):
         if quoted or env:
             return not _REFERENCE.match(value) and len(set(value)) >= 5
@@ -258,7 +239,9 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
             return True
     if looks_random(value) or is_uuid(value) or (is_strong and is_hexadecimal(value)):
         return True
-    if (is_strong or name.startswith("-")) and (is_tangled(value) or _is_long_number(value)):
+    if (is_strong or name.startswith("-")) and (
+        is_tangled(value) or (value.isdigit() and len(value) >= _MIN_NUMBER_CHARS)
+    ):
         return True
     digits = sum(char.isdigit() for char in value)
     return (
@@ -291,7 +274,7 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     rest = between.group("rest")
     prefix = _find_name_prefix(text, start)
     name = prefix + text[start:end] + rest
-    if is_descriptive(text, end, prefix, rest):
+    if _is_descriptive(text, end, prefix, rest):
         return end, None
     quote = between.group("open").lstrip("\\")[:1]
     is_sentence = False
@@ -301,20 +284,23 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
         if not (is_option or is_sentence or _is_spaced_credential(name, prefix, text, start, between)):
             return end, None
     tag = between.group("tag")
-    if tag and not (between.group("close") or tag.startswith("</") or _follows_tag_start(text, start - len(prefix))):
+    first = start - len(prefix)
+    if tag and not (
+        between.group("close") or tag.startswith("</") or _TAG_START.search(text[max(0, first - 40) : first])
+    ):
         return end, None
     value = (_QUOTED[quote] if quote else _BARE).match(text, between.end())
     if value is None and between.group("sep") == "=":  # ODBC
         value = _BRACED.match(text, between.end())
     if value is None:
         return end, None
-    value_end = value.end() if quote else value.end() - _count_trailing_punctuation(value.group())
+    value_end = value.end() if quote else value.start() + len(value.group().rstrip(".:!?"))
     sep = (between.group("sep") or "").strip()
     stripped = text[value.start() : value_end].rstrip("\\")
     is_list = sep.startswith(",") and "value" not in sep and not prefix.startswith("-")
     if is_list and len(stripped) >= 8:
         # A comma separates an option and its value, a setting's name and its default, and much else.
-        is_list = not _CALL_START.search(text, max(0, start - len(prefix) - 24), start - len(prefix))
+        is_list = not _CALL_START.search(text, max(0, first - 24), first)
     is_getter = between.group("call") and not _SETTER.search(prefix) and text[start - 1 : start] != "."
     if (is_list or is_getter) and not (looks_random(stripped) and len(stripped) >= 16):
         return end, None
@@ -337,10 +323,6 @@ def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
     return match.start("value"), match.end("value"), _credential_kind(name)
 
 
-def _follows_tag_start(text: str, position: int) -> bool:
-    return _TAG_START.search(text, max(0, position - 40), position) is not None
-
-
 def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between: re.Match[str]) -> bool:
     """Tell whether only a space separates a name and a credential, as in netrc files and Dockerfiles."""
     match = _SPACED_VALUE.match(text, between.end())
@@ -359,7 +341,7 @@ def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between
         return any(map(str.isdigit, value)) and is_credential(name, value)
     if looks_random(value) or (names_password(name) and (mixes_kinds(value) or is_invented(value))):
         return True
-    return is_strong_name(name) and is_tangled(value)
+    return _STRONG_NAME.search(name) is not None and is_tangled(value)
 
 
 def _find_name_prefix(text: str, start: int) -> str:
@@ -369,14 +351,6 @@ def _find_name_prefix(text: str, start: int) -> str:
     if first < start and text[first] in "nrt" and text[max(0, first - 1) : first] == "\\":
         first += 1  # the letter of an escape, such as the "\\n" in "\\npassword="
     return text[first:start]
-
-
-def _count_trailing_punctuation(value: str) -> int:
-    return len(value) - len(value.rstrip(".:!?"))
-
-
-def _is_long_number(value: str) -> bool:
-    return value.isdigit() and len(value) >= _MIN_NUMBER_CHARS
 
 
 def _credential_kind(name: str) -> str:
@@ -441,9 +415,12 @@ def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) 
         if match is None:
             continue
         span = _judge(match["value"], match.start("value"))
-        if span is None or (match["colon"] and not _is_told_by_colon(word, match["purpose"], text[span[0] : span[1]])):
+        if span is None:
             continue
-        yield span
+        value = text[span[0] : span[1]]
+        is_noun_enough = bool(match["purpose"]) or word not in _ENGLISH  # an assignment is judged elsewhere
+        if not match["colon"] or (is_noun_enough and (looks_random(value) or mixes_kinds(value) or is_invented(value))):
+            yield span
 
 
 def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
@@ -459,11 +436,6 @@ def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
             if match and (is_chosen(value) or is_invented(value)) and not is_constant:
                 return match.start("value"), match.end("value"), "secret"
     return None
-
-
-def _is_told_by_colon(noun: str, purpose: str, value: str) -> bool:
-    """Tell whether a colon is enough; after an English noun alone it is an assignment, which is judged elsewhere."""
-    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value) or is_invented(value))
 
 
 def _judge(found: str, start: int) -> CredentialSpan | None:

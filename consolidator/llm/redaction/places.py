@@ -126,7 +126,12 @@ def _is_made(value: str) -> bool:
     return is_chosen(value) or is_invented(value)
 
 
-_TESTS = {"any": _is_any, "no-word": _is_no_word, "raw": _is_raw, "made": _is_made}
+_TESTS: dict[str, Callable[[str], bool]] = {
+    "any": lambda value: True,
+    "no-word": _is_no_word,
+    "raw": _is_raw,
+    "made": _is_made,
+}
 
 
 class Place(NamedTuple):

@@ -68,16 +68,13 @@ def redact(text: str) -> str:
     return _redact_cached(text) if len(text) <= _MAX_CACHED_CHARS else _redact_text(text)
 
 
-@lru_cache(maxsize=32_768)
-def _redact_cached(text: str) -> str:
-    """Redact a short text: names, paths and words are repeated from call to call."""
-    return _redact_text(text)
-
-
 def _redact_text(text: str) -> str:
     pieces = _MARKER.split(text) if "[redacted:" in text else [text]
     pieces[::2] = [_redact_until_stable(piece) for piece in pieces[::2]]
     return "".join(pieces)
+
+
+_redact_cached = lru_cache(maxsize=32_768)(_redact_text)  # of short texts: names, paths and words are repeated
 
 
 def redact_json(value: Any) -> Any:
@@ -114,7 +111,7 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
     if found or "=" in text or " / " in text:
         spans += find_places(text, lowered, found)
     if not as_written and (
-        "\\\n" in text or (words and _has_escapes(text)) or (not text.isascii() and _UNUSUAL.search(text))
+        "\\\n" in text or (words and _ESCAPE.search(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):
         for part in _undisguise(text):
             spans += map(part.locate, find_credentials(part.text, as_written=True))
@@ -242,11 +239,6 @@ def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[
             redacted.append(_redact_value(item, item_name, depth + 1))
         previous = item if isinstance(item, str) else ""
     return redacted
-
-
-def _has_escapes(text: str) -> bool:
-    """Tell whether a text may have escapes that hide only what is around a credential's name."""
-    return _ESCAPE.search(text) is not None
 
 
 def _undisguise(text: str) -> Iterator[_UndisguisedPart]:

@@ -87,12 +87,9 @@ def _objection_to_subject(
         return None
     sentence = sentence_around(line.text, quote)
     spoken = people | _names(line.text.partition(sentence)[0] + sentence)
-    spoken = spoken.union(*(_names(other.text) for other in (*chunk.context, *chunk.lines) if _is_before(other, line)))
+    before = (other for other in (*chunk.context, *chunk.lines) if other.is_persons and other.seq < line.seq)
+    spoken = spoken.union(*(_names(other.text) for other in before))
     return None if any(has_form(word, spoken) for word in _names(subject)) else NOT_GROUNDED
-
-
-def _is_before(other: TranscriptLine, line: TranscriptLine) -> bool:
-    return other.is_persons and other.seq < line.seq
 
 
 def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str | None:

@@ -6,7 +6,7 @@ An operation that fails a check keeps both the candidate and the fact, and the c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,12 +80,12 @@ class MergeQuestion:
     def render(self) -> str:
         """Return the text of the question."""
         named_facts, targets = self._name_facts()
-        lines = ["Facts:"]
-        lines += [_render_fact(name, fact) for name, fact in named_facts]
-        lines.append("Sayings, oldest first:")
-        for number, unclear in enumerate(self.unclear, 1):
-            lines.append(_render_saying(f"c{number}", unclear.candidate, sorted(targets[number - 1])))
-        return "\n".join(lines)
+        facts = [_render_line(name, fact, fact.said_at) for name, fact in named_facts]
+        sayings = [
+            _render_line(f"c{number}", unclear.candidate, unclear.candidate.occurred_at, may_target=sorted(options))
+            for number, (unclear, options) in enumerate(zip(self.unclear, targets, strict=True), 1)
+        ]
+        return "\n".join(["Facts:", *facts, "Sayings, oldest first:", *sayings])
 
     def targets(self) -> list[dict[str, ExistingFact]]:
         """Return the facts that each candidate may name, by their short names."""
@@ -142,19 +142,9 @@ def read_decisions(question: MergeQuestion, answer: Mapping[str, Any], model: st
     return decisions
 
 
-def _render_fact(name: str, fact: ExistingFact) -> str:
-    return _render_line(name, fact, {"said": fact.said_at, "since": fact.valid_from, "until": fact.valid_to})
-
-
-def _render_saying(name: str, candidate: Candidate, targets: Sequence[str]) -> str:
-    dates = {"said": candidate.occurred_at, "since": candidate.valid_from, "until": candidate.valid_to}
-    return _render_line(name, candidate, dates, may_target=targets)
-
-
-def _render_line(
-    name: str, statement: ExistingFact | Candidate, dates: Mapping[str, datetime | None], **more: Any
-) -> str:
+def _render_line(name: str, statement: ExistingFact | Candidate, said_at: datetime | None, **more: Any) -> str:
     """Return a statement as a line of JSON; what is not known of it is left out."""
+    dates = {"said": said_at, "since": statement.valid_from, "until": statement.valid_to}
     shown: dict[str, Any] = {
         "says": statement.sentence,
         "subject": statement.subject,
@@ -177,7 +167,15 @@ def _checked_decision(
     """Return the decision that a model proposes, if code allows it; add its target to `replaced`, if it replaces it."""
     operation, why = str(proposed["operation"]), " ".join(str(proposed["reason"]).split())[:MAX_REASON_CHARS]
     if operation == "add":
-        rival = _find_rival(candidate, targets.values())
+        rivals = (
+            fact
+            for fact in targets.values()
+            if fact.single_valued
+            and candidate.single_valued
+            and not fact.forgotten
+            and has_same_attribute(candidate, fact)
+        )
+        rival = next(rivals, None)
         flag = f"another value of {candidate.predicate} is believed: {rival.sentence}" if rival else None
         return Decision(candidate.id, "add", None, model, why, flag and flag[:MAX_REASON_CHARS])
     target = targets.get(str(proposed["target"]).strip()) if proposed["target"] else None
@@ -190,15 +188,6 @@ def _checked_decision(
         replaced.add(target.id)
     value = candidate.value if operation == "supersede" else None
     return decide_onto(candidate, target, operation, model, why, value=value)
-
-
-def _find_rival(candidate: Candidate, facts: Iterable[ExistingFact]) -> ExistingFact | None:
-    """Return a fact that cannot hold at the same time: another value of the same single-valued attribute."""
-    for fact in facts:
-        single_valued = fact.single_valued and candidate.single_valued
-        if single_valued and not fact.forgotten and has_same_attribute(candidate, fact):
-            return fact
-    return None
 
 
 def _objection(candidate: Candidate, operation: str, target: ExistingFact, replaced: set[str]) -> str | None:

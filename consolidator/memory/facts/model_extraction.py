@@ -51,7 +51,8 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     proposals = Proposals()
     lines = chunk.named_lines()
     ids: set[str] = set()
-    for position, fact in enumerate(map(_without_invisible, answer["facts"])):
+    for position, stated in enumerate(answer["facts"]):
+        fact = {**stated, **{name: strip_invisible(str(stated[name])) for name in _MAX_CHARS}}
         line = lines.get(str(fact["line"]))
         quotes = _find_quotes(line, str(fact["quote"]))
         reason = _rejection(fact, line, quotes, extractor.session)
@@ -70,11 +71,6 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
             if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
                 proposals.rejected.append(_reject(fact, line, chunk, extractor, DATE_LEFT_OUT))
     return proposals
-
-
-def _without_invisible(fact: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fact whose texts have no characters that nobody sees."""
-    return {**fact, **{name: strip_invisible(str(fact[name])) for name in _MAX_CHARS}}
 
 
 def has_wrong_quote(fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]) -> bool:

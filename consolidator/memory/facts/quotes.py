@@ -94,7 +94,9 @@ def find_quote(quote: str, pieces: Sequence[str]) -> tuple[str, ...]:
     Nothing where it is not there.
     """
     folded_pieces = [fold_text(piece) for piece in pieces]
-    forms = dict.fromkeys([quote, _ESCAPE.sub(_unescape, quote)])
+    # Models copy some escapes of a JSON string as they are shown.
+    unescaped = _ESCAPE.sub(lambda escape: " " if escape[1] in "nrt" else escape[1], quote)
+    forms = dict.fromkeys([quote, unescaped])
     forms |= dict.fromkeys(form.strip(_OUTER) for form in list(forms))
     forms |= dict.fromkeys(_strip_ellipses(form) for form in list(forms))
     for form in forms:
@@ -113,11 +115,6 @@ def _strip_ellipses(quote: str) -> str:
     return quote
 
 
-def _unescape(escape: re.Match[str]) -> str:
-    """Return what an escape of a JSON string stands for: models copy some as they are shown."""
-    return " " if escape[1] in "nrt" else escape[1]
-
-
 def _find_passage(quote: str, pieces: Sequence[str], folded_pieces: Sequence[FoldedText]) -> str | None:
     folded = fold_text(quote).text.strip(" -")
     if not folded:
@@ -126,7 +123,7 @@ def _find_passage(quote: str, pieces: Sequence[str], folded_pieces: Sequence[Fol
         place = folded_piece.find(folded)
         if place is not None:
             passage = piece[folded_piece.original_span(*place)]
-            if _has_word_of(passage, piece):
+            if set(split_words(passage)) & set(split_words(piece)):  # a whole word of it
                 return passage
     return None
 
@@ -152,8 +149,3 @@ def _find_parts(quote: str, pieces: Sequence[str], folded_pieces: Sequence[Folde
     if first_piece == last_piece and last.stop - first.start <= MAX_QUOTE_CHARS:
         return (pieces[first_piece][first.start : last.stop],)
     return tuple(pieces[number][span] for number, span in places)
-
-
-def _has_word_of(passage: str, piece: str) -> bool:
-    """Tell whether a passage has a whole word of the text that it stands in."""
-    return bool(set(split_words(passage)) & set(split_words(piece)))

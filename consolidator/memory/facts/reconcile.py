@@ -7,7 +7,7 @@ keeps the time in which it was true.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -209,7 +209,7 @@ def _facts_of_attribute(ordered: Sequence[Candidate]) -> list[Fact]:
     replacing = _replacing_values(ordered)
     chained = [candidate for candidate in ordered if normalize_value(candidate.value) in replacing]
     others = [candidate for candidate in ordered if normalize_value(candidate.value) not in replacing]
-    return (_chain_values(chained) if chained else []) + _keep_each_value(others)
+    return (_chain_values(chained) if chained else []) + [_make_fact(group) for group in _by_value(others)]
 
 
 def _replacing_values(ordered: Sequence[Candidate]) -> set[str]:
@@ -226,12 +226,12 @@ def _is_over(candidate: Candidate) -> bool:
     return candidate.valid_to is not None and candidate.valid_to <= candidate.occurred_at
 
 
-def _keep_each_value(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each value: they hold beside one another."""
+def _by_value(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the candidates of each value: the values hold beside one another."""
     by_value: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in ordered:
         by_value[normalize_value(candidate.value)].append(candidate)
-    return [_make_fact(group) for group in by_value.values()]
+    return list(by_value.values())
 
 
 def _chain_values(ordered: Sequence[Candidate]) -> list[Fact]:
@@ -253,7 +253,7 @@ def _chain_values(ordered: Sequence[Candidate]) -> list[Fact]:
         (earlier[-1] if earlier else past[value]).append(candidate)
     for run in runs:
         run.sort(key=_time_order)
-    times_held: dict[str, int] = defaultdict(int, dict.fromkeys(past, 1))
+    times_held = Counter(past.keys())
     occurrences = []
     for run in runs:
         value = normalize_value(run[0].value)
@@ -311,11 +311,8 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
 
     `ended` are those that a person's words took back, by id.
     """
-    by_value: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in ordered:
-        by_value[normalize_value(candidate.value)].append(candidate)
     facts = []
-    for group in by_value.values():
+    for group in _by_value(ordered):
         ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
         shown = [each for each in group[ends[-1] + 1 if ends else 0 :] if each.id not in ended]
         is_proved = min(len({c.root_id for c in shown}), len({c.occurred_at.date() for c in shown})) >= 2

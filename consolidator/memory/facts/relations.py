@@ -47,25 +47,10 @@ _CANONICAL = {
     for spelling in (name, *(part.strip() for part in others.split(",")))
 }
 # Relations that hold one value at a time by what they mean, whatever a model says of them.
-_SINGLE_VALUED = frozenset(
-    {
-        "name",
-        "home",
-        "employer",
-        "occupation",
-        "email",
-        "phone number",
-        "date of birth",
-        "address",
-        "time zone",
-        "pronouns",
-        "native language",
-        "language of answers",
-        "user id",
-        "membership",
-        "package manager",
-        "default branch",
-    }
+_SINGLE_VALUED = (
+    *("name", "home", "employer", "occupation", "email", "phone number", "date of birth", "address", "time zone"),
+    *("pronouns", "native language", "language of answers", "user id", "membership", "package manager"),
+    "default branch",
 )
 _FAVORITE = re.compile(r"(?:has )?(?:favou?rite|preferred) (?=\w)")
 

@@ -49,19 +49,17 @@ def _talk(events: Sequence[Event], session: SessionContext, redact: Redact) -> I
     for event in events:
         if event.type is EventType.ASSISTANT_RESPONSE:
             last = event
-        elif event.type is EventType.USER_MESSAGE and last is not None:
+        elif event.type is EventType.USER_MESSAGE:
             yield from _last_words(last, redact)
             last = None
         line = None if session.is_subagent or not event.is_persons_word else _line_of_person(event, redact, events)
         if line is not None:
             yield line
-    if last is not None:
-        yield from _last_words(last, redact)
+    yield from _last_words(last, redact)
 
 
-def _last_words(event: Event, redact: Redact) -> Iterator[TranscriptLine]:
-    line = _make_line(event, "A", _words(event.data.get("text"), redact), MAX_LAST_CHARS)
-    if line is not None:
+def _last_words(event: Event | None, redact: Redact) -> Iterator[TranscriptLine]:
+    if event and (line := _make_line(event, "A", _words(event.data.get("text"), redact), MAX_LAST_CHARS)):
         yield line
 
 
@@ -104,7 +102,10 @@ def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLin
             is_after_failure = event.data.get("status", "ok") != "ok" or shows_failure(str(event.data.get("content")))
         if event.type is not EventType.ASSISTANT_RESPONSE:
             continue
-        for number, sentence in enumerate(_sentences(_words(event.data.get("text"), redact))):
+        prose = _NO_PROSE.sub("\n", _words(event.data.get("text"), redact))
+        sentences = [_BULLET.sub("", match[0]).strip() for match in _SENTENCE.finditer(prose)]
+        sentences = [sentence for sentence in sentences if len(sentence.split()) > 3 or len(sentence.encode()) > 40]
+        for number, sentence in enumerate(sentences):
             explains = EXPLAINS.search(sentence) is not None
             follows = is_after_failure and number < _AFTER_FAILURE and not _INTENDS.match(sentence)
             if (explains or follows) and len(sentence) <= MAX_EXPLANATION_CHARS:
@@ -118,12 +119,6 @@ def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLin
             lines.append(line)
             room -= len(line.text)
     return lines
-
-
-def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text verbatim, without code, tables and headings."""
-    found = (_BULLET.sub("", match[0]).strip() for match in _SENTENCE.finditer(_NO_PROSE.sub("\n", text)))
-    return [sentence for sentence in found if len(sentence.split()) > 3 or len(sentence.encode()) > 40]
 
 
 def _words(text: object, redact: Redact) -> str:

@@ -55,15 +55,20 @@ class SharedQuestion:
             if (
                 part := [
                     {**item, "line": _own_name(str(item["line"]))}
-                    | ({"proof": self._own_names(item["proof"], number)} if "proof" in item else {})
+                    | (
+                        {
+                            "proof": [
+                                _own_name(name) for name in map(str, item["proof"]) if self._chunk_of(name) == number
+                            ]
+                        }
+                        if "proof" in item
+                        else {}
+                    )
                     for item in answer.get(key, ())
                     if self._chunk_of(str(item["line"])) == number
                 ]
             )
         }
-
-    def _own_names(self, names: Sequence[Any], number: int) -> list[str]:
-        return [_own_name(str(name)) for name in names if self._chunk_of(str(name)) == number]
 
     def _chunk_of(self, name: str) -> int | None:
         """Return which chunk a line's name is of, counted from 0; None where it is of none."""

@@ -100,6 +100,7 @@ class TranscriptChunk:
     lines: tuple[TranscriptLine, ...]
     context: tuple[TranscriptLine, ...] = ()
     told: tuple[tuple[int, str, bool], ...] = field(default=(), repr=False)  # what others told the agent, see `told`
+    ran: frozenset[str] = field(default=frozenset(), repr=False)  # the project's calls that ran or that results show
 
     def named_lines(self) -> dict[str, TranscriptLine]:
         """Return the lines to read, by the names they are shown with, in the order in which they are shown."""

@@ -1,14 +1,18 @@
-"""Children: the one way in which a session comes from another one: a fork, a restore, a branch, a sub-agent.
+"""Children: the one way in which a session comes from another one: a fork, a branch, a sub-agent, from a checkpoint.
 
 A child reads its parent's log up to a safe point as its own past, and continues its numbering; nothing is copied. What
 it inherits is found before anything is locked; under the lock of the parent, only the child's few rows are written.
+A checkpoint is a label on a safe point, from which a session can be restored until it expires: it keeps the fold of
+what a restore does not read again (state, scratchpad, summary, compaction), and retention the events that it reads.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Literal
 
 from psycopg.types.json import Jsonb
@@ -16,8 +20,9 @@ from ulid import ULID
 
 from consolidator.context.history import SessionHistory, apply_decision
 from consolidator.database import Connection, Database
-from consolidator.database.jsonb import dumps, escape
+from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound, UsageError
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
 from consolidator.models.payload import EventType
@@ -31,8 +36,9 @@ from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log.seals import hash_child_id, hash_session_id
+from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions import lineage as store
-from consolidator.store.sessions import seeds, sessions
+from consolidator.store.sessions.checkpoints import SpendSum
 from consolidator.store.sessions.tasks import find_open_task
 from consolidator.store.turns import context as views
 from consolidator.store.turns.context import SessionView
@@ -159,7 +165,6 @@ class ChildRequest:
     branch_kind: BranchKind | None = None
     overrides: Overrides = NO_OVERRIDES
     is_current: bool = False
-    expires_at: datetime | None = None
     checkpoint_id: str | None = None
     fold: InheritedFold | None = None
     is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
@@ -175,11 +180,6 @@ class ChildRequest:
     def reads_parent(self) -> bool:
         """Whether the parent's log up to the point is the child's past."""
         return self.kind != "sub-agent"
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether nothing in the child is evidence of anything."""
-        return self.kind == "branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,9 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     async with database.connection() as conn:
         origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
     overrides = request.overrides
-    config = overrides.apply_to_config(_inherited_config(origin.session, request))
+    own = _PARENTS_OWN if request.kind == "sub-agent" else ()
+    inherited = {name: value for name, value in origin.session.config.items() if name not in own}
+    config = overrides.apply_to_config(inherited)
     model = overrides.model or origin.session.model
     cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
@@ -282,14 +284,6 @@ async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> Ses
     return None
 
 
-def _inherited_config(parent: SessionRow, request: ChildRequest) -> dict[str, Any]:
-    """Return the configuration that a child begins from; a sub-agent's has nothing that its parent was told."""
-    config: dict[str, Any] = dict(parent.config)
-    if request.kind == "sub-agent":
-        config = {name: value for name, value in config.items() if name not in _PARENTS_OWN}
-    return config
-
-
 async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
     """Return where a child begins."""
     if session.kind in ONE_LEVEL:
@@ -341,11 +335,11 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
         "parent_seq": origin.point.seq,
         "root_id": parent.root_id,
         "kind": request.kind,
-        "simulated": parent.simulated or request.is_simulated,
+        "simulated": parent.simulated or request.kind == "branch",  # nothing in it is evidence of anything
         "state": Jsonb(dict(origin.fold.state), dumps=dumps),
         "open_task": None if origin.open_task is None else escape(origin.open_task),
         "base_seq": origin.point.seq if request.reads_parent else 0,
-        "expires_at": request.expires_at,  # a time to live of the configuration goes before it
+        "expires_at": None,  # a time to live of the configuration goes before it
     }
 
 
@@ -377,3 +371,121 @@ def _start_data(origin: _Origin, request: ChildRequest, model: str | None, syste
     start = {"kind": request.kind, "parent": origin.parent.id, "point": origin.point.seq}
     overrides = request.overrides.named()
     return {**start, "overrides": overrides} | {name: value for name, value in named.items() if value is not None}
+
+
+TIME_TO_LIVE = timedelta(hours=24)  # where the session's agent has none
+FOR_EVER = timedelta.max
+MAX_LABEL_CHARS = 200
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+_MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE)
+
+
+async def create_checkpoint(
+    database: Database,
+    session_id: str,
+    *,
+    label: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    at: int | None = None,
+    time_to_live: timedelta | None = None,
+) -> CheckpointRow:
+    """Set a checkpoint after an event of a session, by default after the latest safe one, and return it.
+
+    By default it lives as long as the session's agent says, or else a day; with FOR_EVER it never expires. Raises
+    NotFound, and UsageError for a point that is not safe or not the session's own, for a label that is too long, and
+    for a branch or a sub-agent, which has no children.
+    """
+    if label is not None and not 1 <= len(label) <= MAX_LABEL_CHARS:
+        raise UsageError(f"a label has 1 to {MAX_LABEL_CHARS} characters, not {len(label)}")
+    if time_to_live is not None and time_to_live <= timedelta(0):
+        raise UsageError("a checkpoint's time to live is longer than nothing")
+    now = database.clock.now()
+    async with database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+        if session.kind in ONE_LEVEL:
+            raise UsageError(
+                f"session {session.id} is a {session.kind}, from which nothing can be restored: set it in its parent"
+            )
+        lineage = await store.load_lineage(conn, session.id, session)
+        seq = (await find_safe_point(conn, session, lineage, at)).seq
+        fold = await fold_past(conn, session, lineage, seq)
+        totals = await _find_totals(conn, session, lineage, seq)
+        before = await checkpoints.get_latest(conn, session.id, seq=seq)
+        delta = {} if before is None else await _count_delta(conn, lineage, before, seq, totals)
+    seconds = session.config.get("checkpoint_ttl_seconds")
+    span = time_to_live or (TIME_TO_LIVE if seconds is None else timedelta(seconds=seconds))
+    expires_at = None if span == FOR_EVER else now + span
+    checkpoint = CheckpointRow(
+        str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold.as_json(), "totals": totals}, now,
+        expires_at,
+    )  # fmt: skip
+    with boundary("commit checkpoint"):
+        async with database.connection() as conn:
+            await checkpoints.add(conn, checkpoint)
+    return checkpoint
+
+
+async def restore_checkpoint(
+    database: Database,
+    settings: Settings,
+    checkpoint_id: str,
+    *,
+    overrides: Overrides = NO_OVERRIDES,
+    is_current: bool = False,
+) -> SessionRow:
+    """Create a session that goes on from a checkpoint, and return it; the old one is untouched.
+
+    Raises NotFound for a checkpoint that is not there or has expired, and what `create_child` raises.
+    """
+    async with database.connection() as conn:
+        checkpoint = await checkpoints.get(conn, checkpoint_id)
+    if checkpoint.has_expired(database.clock.now()):
+        raise checkpoints.not_found(checkpoint_id)
+    request = ChildRequest(
+        kind="resume",
+        at=checkpoint.seq,
+        overrides=overrides,
+        is_current=is_current,
+        checkpoint_id=checkpoint.id,
+        fold=InheritedFold.from_json(checkpoint.fold),
+    )
+    return await create_child(database, settings, checkpoint.session_id, request)
+
+
+async def delete_checkpoint(database: Database, checkpoint_id: str) -> None:
+    """Delete a checkpoint; sessions that were restored from it stay. Raises NotFound."""
+    with boundary("commit checkpoint"):
+        async with database.connection() as conn:
+            if not await checkpoints.delete(conn, checkpoint_id):
+                raise checkpoints.not_found(checkpoint_id)
+
+
+async def _count_delta(
+    conn: Connection, lineage: Lineage, before: CheckpointRow, seq: int, totals: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what happened between the checkpoint before and a point."""
+    counts = await store.count_events(conn, lineage, after=before.seq, upto=seq)
+    tools: Counter[str] = Counter()
+    for count in counts:
+        if count.event_type == EventType.TOOL_CALL:
+            tools[unescape(count.tool_name or "")] += count.events
+    earlier = before.fold.get("totals") or {}
+    tokens = {name: totals[name] - int(earlier.get(name) or 0) for name in _TOKENS}
+    return {
+        "since": before.id,
+        "events": seq - before.seq,
+        "messages": sum(count.events for count in counts if count.event_type in _MESSAGES),
+        "tools": dict(sorted(tools.items())),
+        **tokens,
+        "cost": str(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
+    }
+
+
+async def _find_totals(conn: Connection, session: SessionRow, lineage: Lineage, seq: int) -> dict[str, Any]:
+    """Return a session's totals at a point: those of its row, or at an earlier point the sum of its calls."""
+    totals: SessionRow | SpendSum = session
+    if seq < session.head:
+        event = await store.find_event(conn, lineage, seq)
+        at = session.last_event_at if event is None else event.created_at
+        totals = await checkpoints.sum_spends(conn, session.id, at=at)
+    return {**{name: getattr(totals, name) for name in _TOKENS}, "cost": str(totals.cost)}

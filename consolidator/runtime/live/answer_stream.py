@@ -186,7 +186,7 @@ class _ElsewhereAnswers:
 def _to_delta(item: FollowedItem) -> Delta | None:
     """Return an item of another process's answer as a delta; None for one that is not shown."""
     if item.piece is not None:
-        return Delta(item.session_id, item.piece.message_id, item.piece.number, item.piece.text)
+        return Delta(item.session_id, item.piece.message_id, item.piece.seq, item.piece.delta)
     if item.kind == "void" and item.message_id is not None:
         return Delta(item.session_id, item.message_id, 0, "", "void")
     return None

@@ -105,8 +105,8 @@ class SessionDriver:
     async def _look(self) -> None:
         """Start the sessions that are due, as far as there is room. A database that is away is tried again."""
         try:
-            if self.concurrency:
-                await self._finish_abandoned()
+            if self.concurrency and time.monotonic() - self._reported_at >= REPORT_SECONDS:
+                await finish_abandoned(self.harness.database)  # of sub-agents that a killed process left without an end
             if len(self._running) < self.concurrency:
                 for due in await self._list_due():
                     task = asyncio.create_task(self._drive(due))
@@ -197,11 +197,6 @@ class SessionDriver:
                         await store.announce(conn, due.id)
         except (ConsolidatorError, psycopg.Error) as error:
             log.warning("session %s: how its wake went could not be noted: %s", due.id, redact(str(error)))
-
-    async def _finish_abandoned(self) -> None:
-        """Tell parents of the sub-agents that a killed process left without an end, now and then."""
-        if time.monotonic() - self._reported_at >= REPORT_SECONDS:
-            await finish_abandoned(self.harness.database)
 
     async def _update_report(self) -> None:
         """Look which sessions fail and which need other tools, now and then; log the latter once each."""

@@ -31,7 +31,6 @@ from consolidator.runtime.live.items import (
     Disconnected,
     FollowedItem,
     FollowFold,
-    Piece,
     Position,
     restore_position,
 )
@@ -85,7 +84,9 @@ class Feed:
         """Tell whether a follower can go on from a position with the buffer alone."""
         return self.begin.is_reached_by(position)
 
-    def take(self, log: Sequence[Event], pieces: Mapping[str, Sequence[Piece]], cut: Collection[str] = ()) -> None:
+    def take(
+        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
+    ) -> None:
         """Add what comes of the next events and pieces (see `FollowFold.take`), and drop the oldest items."""
         for item in self.fold.take(log, pieces, cut):
             size = _size(item)
@@ -107,7 +108,7 @@ class Feed:
 
 def _size(item: FollowedItem) -> int:
     if item.piece is not None:
-        return len(item.piece.text)
+        return len(item.piece.delta)
     return 0 if item.event is None else _text_size(item.event.data)
 
 
@@ -146,7 +147,7 @@ class _Page:
     """What a read found of a session: events, and the pieces that they need."""
 
     log: list[Event]
-    pieces: dict[str, list[Piece]]
+    pieces: dict[str, list[PlacedChunk]]
     cut: set[str]  # messages of which there are more pieces
 
     @property
@@ -222,8 +223,9 @@ class FollowHub:
                     yield FollowedItem("gap", session_id, fold.position.cursor)
             elif whole:
                 fold.position = Position(cursor.seq)
-            else:
-                fold.position = await self._restore(session, cursor)
+            elif cursor.seq:
+                async with self.database.connection() as conn:
+                    fold.position = await _find_position(conn, session, cursor)
             async with aclosing(self._follow(feed, fold, session)) as items:
                 async for item in items:
                     yield item
@@ -236,8 +238,7 @@ class FollowHub:
             if number < feed.first and feed.reaches(fold.position):
                 number = feed.first
             if number < feed.first:
-                async with self._readers, self.database.connection() as conn:
-                    [page] = await _read_pages(conn, [(fold, session.created_at, low)])
+                page = await self._read_page(fold, session, low)
                 for item in fold.take(page.log, page.pieces, page.cut):
                     yield item
                 low = page.log[-1].created_at if page.log else low
@@ -252,8 +253,7 @@ class FollowHub:
                         yield item
             except Disconnected:  # the log is read on from where the follower is
                 number, low = -1, session.created_at
-                async with self._readers, self.database.connection() as conn:
-                    [page] = await _read_pages(conn, [(fold, session.created_at, low)])
+                page = await self._read_page(fold, session, low)
                 for item in fold.take(page.log, page.pieces, page.cut):
                     yield item
                 continue
@@ -266,6 +266,10 @@ class FollowHub:
                 return
             if number >= feed.end and feed.changed is changed:
                 await changed.wait()
+
+    async def _read_page(self, fold: FollowFold, session: SessionRow, low: datetime) -> _Page:
+        async with self._readers, self.database.connection() as conn:
+            return (await _read_pages(conn, [(fold, session.created_at, low)]))[0]
 
     async def _read_ancestors(self, session: SessionRow, after: int) -> AsyncIterator[Event]:
         """Yield what a child reads of its ancestors' logs."""
@@ -289,7 +293,10 @@ class FollowHub:
                     await store.mark_followed(conn, [session_id], MARK_SECONDS)
                 session = await sessions.get(conn, session_id)
                 if feed is None:
-                    feed = await self._create_feed(conn, session)
+                    position = await _find_position(conn, session, Cursor(session.head))
+                    fold, since = FollowFold(session.id, position), session.created_at
+                    feed = self._feeds[session.id] = Feed(session.id, since, fold, since, begin=position)
+                    self._mark_dirty(session.id)
             feed.followers += 1
             self._left_at.pop(session_id, None)
         try:
@@ -298,21 +305,6 @@ class FollowHub:
             feed.followers -= 1
             if not feed.followers and self._feeds.get(session_id) is feed:
                 self._left_at[session_id] = time.monotonic()
-
-    async def _create_feed(self, conn: psycopg.AsyncConnection, session: SessionRow) -> Feed:
-        position = await _find_position(conn, session, Cursor(session.head))
-        feed = Feed(
-            session.id, session.created_at, FollowFold(session.id, position), session.created_at, begin=position
-        )
-        self._feeds[session.id] = feed
-        self._mark_dirty(session.id)
-        return feed
-
-    async def _restore(self, session: SessionRow, cursor: Cursor) -> Position:
-        if not cursor.seq:
-            return Position()
-        async with self.database.connection() as conn:
-            return await _find_position(conn, session, cursor)
 
     def _mark_dirty(self, session_id: str) -> None:
         if session_id in self._feeds:
@@ -395,10 +387,9 @@ class FollowHub:
             found = await store.read_chunks(conn, spans, limit=CHUNKS_PER_READ)
         for feed, span, chunks in zip(feeds, spans, found, strict=True):
             if chunks:
-                pieces = [_to_piece(chunk) for chunk in chunks]
-                feed.take([], {span.message_id: pieces})
+                feed.take([], {span.message_id: chunks})
                 feed.notify()
-                if feed.fold.holds_back(pieces):  # the events before them are read first
+                if feed.fold.holds_back(chunks):  # the events before them are read first
                     self._mark_dirty(feed.session_id)
         took = time.monotonic() - began_at
         self._pieces_due_at = began_at + max(PIECE_POLL_SECONDS, took / _POLL_SHARE)
@@ -449,7 +440,7 @@ async def _read_pages(
     pages = {fold.session_id: _Page(found, {}, set()) for (fold, _, _), found in zip(folds, logs, strict=True)}
     for span, chunks in zip(needed, await store.read_chunks(conn, needed, limit=CHUNKS_PER_READ), strict=True):
         page = pages[span.session_id]
-        page.pieces[span.message_id] = [_to_piece(chunk) for chunk in chunks]
+        page.pieces[span.message_id] = chunks
         if len(chunks) >= CHUNKS_PER_READ:
             page.cut.add(span.message_id)
     return list(pages.values())
@@ -459,7 +450,3 @@ def _chunk_span(feed: Feed) -> ChunkSpan:
     """Return what comes next of the answer that is under way."""
     position = feed.fold.position
     return ChunkSpan(feed.session_id, position.message_id or "", position.piece, feed.created_at - CLOCK_SKEW)
-
-
-def _to_piece(chunk: PlacedChunk) -> Piece:
-    return Piece(chunk.message_id, chunk.seq, chunk.started_seq, chunk.delta, chunk.after_seq)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.turns.following import SessionMarks
+from consolidator.store.turns.following import PlacedChunk, SessionMarks
 
 _CURSOR = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 _VOIDING_DECISION = "generation_replaced"
@@ -41,17 +41,6 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of an answer, as it was committed."""
-
-    message_id: str
-    number: int  # in its message, from 1
-    started_seq: int  # the event that began the message
-    text: str
-    after_seq: int | None = None  # the last event before it; None where that is not stored: it comes at the end
-
-
-@dataclass(frozen=True, slots=True)
 class FollowedItem:
     """What came next in a session.
 
@@ -64,7 +53,7 @@ class FollowedItem:
     session_id: str
     cursor: Cursor  # to continue after this item
     event: Event | None = None  # of an event or a void
-    piece: Piece | None = None
+    piece: PlacedChunk | None = None
     message_id: str | None = None  # the message that is void
     came_in_pieces: bool = False  # the follower has the answer's whole text already
     marks: SessionMarks | None = None  # of a state
@@ -74,7 +63,7 @@ class FollowedItem:
         item: dict[str, Any] = {"kind": self.kind, "session_id": self.session_id, "cursor": str(self.cursor)}
         if self.piece is not None:
             piece = self.piece
-            return item | {"message_id": piece.message_id, "piece": piece.number, "text": piece.text}
+            return item | {"message_id": piece.message_id, "piece": piece.seq, "text": piece.delta}
         if self.marks is not None:
             marks = self.marks
             names = ("head", "status", "pending", "settled_to", "waiting_calls", "error")
@@ -157,7 +146,7 @@ class FollowFold:
     whole: bool = False
 
     def take(
-        self, log: Sequence[Event], pieces: Mapping[str, Sequence[Piece]], cut: Collection[str] = ()
+        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
     ) -> Iterator[FollowedItem]:
         """Yield what comes of the next events, and of the pieces by message.
 
@@ -206,7 +195,7 @@ class FollowFold:
             complete = event.type is EventType.ASSISTANT_RESPONSE and 0 < had_pieces == event.data.get("chunks")
             yield FollowedItem("event", self.session_id, cursor, event, came_in_pieces=complete)
 
-    def take_piece(self, piece: Piece) -> Iterator[FollowedItem]:
+    def take_piece(self, piece: PlacedChunk) -> Iterator[FollowedItem]:
         """Yield a piece if it is the next one; skip one that was taken. Raises Disconnected if others are missing."""
         position = self.position
         if self.whole:
@@ -215,11 +204,11 @@ class FollowFold:
             if piece.started_seq > position.seq:
                 raise Disconnected
             return  # its message has ended
-        if piece.number <= position.piece:
+        if piece.seq <= position.piece:
             return
-        if piece.number > position.piece + 1:
+        if piece.seq > position.piece + 1:
             raise Disconnected
-        self.position = Position(position.seq, position.message_id, piece.number, position.is_notice)
+        self.position = Position(position.seq, position.message_id, piece.seq, position.is_notice)
         yield FollowedItem("piece", self.session_id, self.position.cursor, piece=piece)
 
     def take_shared(self, item: FollowedItem) -> Iterator[FollowedItem]:
@@ -239,17 +228,17 @@ class FollowFold:
         begun = (begun_message(event) for event in log if event.seq > self.position.seq)
         return needed | {message_id: 0 for message_id in begun if message_id is not None}
 
-    def holds_back(self, pieces: Sequence[Piece]) -> bool:
+    def holds_back(self, pieces: Sequence[PlacedChunk]) -> bool:
         """Tell whether one of these pieces came after an event that is not taken yet."""
         return any(piece.after_seq is not None and piece.after_seq > self.position.seq for piece in pieces[-1:])
 
-    def _is_passed(self, event: Event, pieces: Mapping[str, Sequence[Piece]]) -> bool:
+    def _is_passed(self, event: Event, pieces: Mapping[str, Sequence[PlacedChunk]]) -> bool:
         """Tell whether a piece of the open message came after an event: none that is missing came before."""
         last = pieces.get(self.position.message_id or "", ())[-1:]
         return any(piece.after_seq is not None and piece.after_seq >= event.seq for piece in last)
 
     def _take_pieces(
-        self, pieces: Mapping[str, Sequence[Piece]], before: Event | None = None
+        self, pieces: Mapping[str, Sequence[PlacedChunk]], before: Event | None = None
     ) -> Iterator[FollowedItem]:
         """Yield the next pieces of the open message: up to the last event, or those that came before one."""
         message_id = self.position.message_id

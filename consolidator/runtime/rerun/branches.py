@@ -21,8 +21,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
-from consolidator.runtime.rerun.comparison import Comparison, compare_runs
-from consolidator.runtime.rerun.recording import read_turns
+from consolidator.runtime.rerun.recording import Comparison, compare_runs, read_turns
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import apply_change, check_open

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC
-from typing import Any, cast
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, timedelta
+from decimal import Decimal
+from typing import Any, TypedDict, cast
 
 from ulid import ULID
 
@@ -12,26 +16,278 @@ from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import SessionDiffers, UsageError
 from consolidator.llm.prices import context_window
-from consolidator.models.agent import AUTO, AgentRow
+from consolidator.models.agent import AUTO, AgentRow, NamedTemplate
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.models.principal import Role
-from consolidator.models.seed import Seed, SeedRole, SeedRow
+from consolidator.models.principal import Role, check_name
+from consolidator.models.seed import Seed, SeedRole
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import SessionKey, has_controls
+from consolidator.runtime.session.agent_defaults import (
+    MAX_SECONDS,
+    ModelOptions,
+    check_prompt,
+    check_values,
+    parse_amount,
+    render_template,
+)
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import check_cap
+from consolidator.runtime.session.outcome import to_text
 from consolidator.runtime.session.routing import candidate_models
-from consolidator.runtime.session.session_request import (
-    SessionRequest,
-    SessionSetup,
-    changed_config,
-    changed_metadata,
-    set_up_session,
-)
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import agents, seeds, sessions
+
+MAX_SEEDS, MAX_SEED_CHARACTERS = 1000, 1_000_000  # of a session, in all
+MAX_LABELS, MAX_LABEL_LENGTH = 50, 500
+MAX_METADATA_BYTES = 65_536
+_MAX_ID_LENGTH = 1000  # of a trigger or conversation
+_SEED_ROLES = ("user", "assistant", "tool")
+# What a session takes from its agent where the caller names nothing else, by the names of both.
+_SHARED = ("model", "max_cost", "max_steps", "answer_tokens", "strategy", "budget", "last", "compaction_threshold")
+_CONFIG = ("max_steps", "answer_tokens", "strategy", "budget", "last", "compaction_threshold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest(ModelOptions):
+    """What a caller asks for of a session; None leaves it to the agent's defaults, and these to the settings.
+
+    The last block belongs to a session's beginning: one that exists is not opened with other values of it. Raises
+    UsageError for what no session could run with.
+    """
+
+    system: str | None = None  # the prompt as it is; else it is the agent's
+    pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
+    context_window: int | None = None  # of a model whose window is not known, in tokens
+    session_ttl_seconds: int | None = None
+    checkpoint_ttl_seconds: int | None = None
+    labels: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+
+    project: str | None = None
+    conversation_id: str | None = None
+    trigger_type: str | None = None
+    trigger_id: str | None = None
+    policy: Mapping[str, Any] | None = None  # what the trigger's policy extraction decided
+    tool_names: Sequence[str] | None = None  # of what is to drive it, where the session has no list of its own
+    seeds: Sequence[Seed] = ()  # the earlier thread, in order
+
+    def __post_init__(self) -> None:
+        if self.system is not None and (self.template is not None or self.parameters is not None):
+            raise UsageError("a system prompt is taken as it is: leave the template and its parameters out")
+        check_prompt(self.system or "")
+        check_values(self)
+        window = self.context_window
+        if window is not None and (type(window) is not int or not 1 <= window <= MAX_SECONDS):
+            raise UsageError(f"context_window takes a number of tokens, not {window!r}")
+        _check_labels(self.labels or {})
+        if self.trigger_type is not None:
+            check_name(self.trigger_type)
+        elif self.trigger_id is not None:
+            raise UsageError("a trigger's id needs its type, such as email")
+        for what, name in (("trigger", self.trigger_id), ("conversation", self.conversation_id)):
+            if name is not None and (not name.strip() or len(name) > _MAX_ID_LENGTH or escape(name) != name):
+                raise UsageError(f"{name[:80]!r} is no id of a {what}: at most {_MAX_ID_LENGTH} characters")
+        _check_metadata(self.metadata or {})
+        _check_metadata(self.policy or {}, "policy")
+        _check_seeds(self.seeds)
+
+
+class SessionArguments(TypedDict, total=False):
+    """What a program may name of a session, beside its model and cap; `SessionRequest` says what each is."""
+
+    system: str | None
+    template: str | None
+    parameters: Mapping[str, Any] | None
+    tools: Sequence[str] | None
+    max_steps: int | None
+    answer_tokens: int | None
+    strategy: str | None
+    budget: int | None
+    last: int | None
+    compaction_threshold: float | None
+    context_window: int | None
+    ttl: timedelta | None
+    checkpoint_ttl: timedelta | None
+    labels: Mapping[str, Any] | None
+    project: str | None
+    conversation: str | None
+    trigger: tuple[str, str | None] | None  # type and id
+    policy: Mapping[str, Any] | None
+    seeds: Sequence[Seed]
+    metadata: Mapping[str, Any] | None
+
+
+def session_request(
+    model: str | None, max_cost_usd: float | Decimal | str | None, wanted: SessionArguments
+) -> SessionRequest:
+    """Return a program's arguments as a request.
+
+    Raises UsageError for what no session could run with, and for arguments that there are not.
+    """
+    unknown = [name for name in wanted if name not in SessionArguments.__annotations__]
+    if unknown:
+        names = ", ".join(SessionArguments.__annotations__)
+        raise UsageError(f"a session is opened with no {', '.join(unknown)}: there are {names}")
+    values: dict[str, Any] = dict(wanted)
+    spans = (("ttl", "session_ttl_seconds"), ("checkpoint_ttl", "checkpoint_ttl_seconds"))
+    for name, column in spans:
+        span = values.pop(name, None)
+        values[column] = None if span is None else int(span.total_seconds())
+    values["conversation_id"] = values.pop("conversation", None)
+    values["trigger_type"], values["trigger_id"] = values.pop("trigger", None) or (None, None)
+    tools, system = values.get("tools"), values.get("system")
+    values["tools"] = None if tools is None else tuple(tools)
+    values["system"] = None if system is None else to_text(system)
+    cap = None if max_cost_usd is None else parse_amount(max_cost_usd)
+    return SessionRequest(model=model, max_cost=cap, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSetup:
+    """What a new session begins with."""
+
+    model: str | None
+    max_cost: Decimal | None
+    config: dict[str, Any]
+    start: dict[str, Any]  # of its SessionStart
+    seeds: tuple[Seed, ...]  # the rendered system prompt, then the earlier thread
+    thread: bool  # whether there is an earlier thread, which its contexts show
+    ttl_seconds: int | None = None
+    labels: dict[str, Any] = field(default_factory=dict)
+
+
+def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSetup:
+    """Return what a new session begins with: what the caller asks for, else its agent's defaults.
+
+    Raises UsageError for parameters that do not fit the template.
+    """
+    shared = {name: _first(getattr(request, name), agent, name) for name in _SHARED}
+    system = render_system(request, agent)
+    ttl = _first(request.session_ttl_seconds, agent, "session_ttl_seconds")
+    config = {name: shared[name] for name in _CONFIG} | {
+        "system": system,
+        **_tool_limit(_first(request.tools, agent, "tools")),
+        "policy": None if request.policy is None else dict(request.policy),
+        "context_window": request.context_window,
+        "session_ttl_seconds": ttl,
+        "checkpoint_ttl_seconds": _first(request.checkpoint_ttl_seconds, agent, "checkpoint_ttl_seconds"),
+        "agent_version": None if agent is None else agent.version,
+    }
+    if "tools" not in config and request.tool_names is not None:
+        config["tool_names"] = list(request.tool_names)
+    start = {"model": shared["model"], "system_prompt": system, "cwd": request.project}
+    start |= {name: config.get(name) for name in ("policy", "tool_names")}
+    start |= _describe_prompt(request, agent)
+    if request.trigger_type is not None:
+        start["trigger"] = {"type": request.trigger_type, "id": request.trigger_id}
+    if request.seeds:
+        start["seeds"] = {"count": len(request.seeds), "sha256": hash_seeds(request.seeds)}
+    seeds = (*([Seed("system", system, is_new=True)] if system else ()), *request.seeds)
+    return SessionSetup(
+        shared["model"],
+        shared["max_cost"],
+        {name: value for name, value in config.items() if value is not None},
+        {name: value for name, value in start.items() if value is not None},
+        seeds,
+        bool(request.seeds),
+        ttl,
+        dict(request.labels or {}),
+    )
+
+
+def changed_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
+    """Return what a request sets of the configuration of a session that exists: only what the caller named."""
+    config = {name: getattr(request, name) for name in _CONFIG}
+    config |= {name: getattr(request, name) for name in ("context_window", "session_ttl_seconds")}
+    config["checkpoint_ttl_seconds"] = request.checkpoint_ttl_seconds
+    if request.system is not None or request.template is not None or request.parameters is not None:
+        config["system"] = render_system(request, agent)
+    config |= _tool_limit(request.tools)
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def changed_metadata(request: SessionRequest, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a request adds to the metadata of a session that exists, name by name. Raises UsageError."""
+    added = {name: value for name, value in (request.metadata or {}).items() if stored.get(name, ...) != value}
+    if added:
+        _check_metadata({**stored, **added})
+    return added
+
+
+def render_system(request: SessionRequest, agent: AgentRow | None) -> str | None:
+    """Return the system prompt: the caller's, or the rendered template, or the agent's."""
+    if request.system is not None:
+        return request.system
+    if isinstance(request.template, NamedTemplate):
+        raise UsageError(f"the template of {request.template.name!r} was named, and not looked up")
+    if request.template is not None:
+        return render_template(request.template, dict(request.parameters or {}))
+    if agent is not None and agent.template is not None:
+        return render_template(agent.template, {**agent.parameters, **(request.parameters or {})})
+    if request.parameters:
+        raise UsageError("parameters are those of a template, and neither the request nor the agent has one")
+    return None if agent is None else agent.system_prompt
+
+
+def hash_seeds(seeds: Sequence[Seed]) -> str:
+    """Return the SHA-256 of an earlier thread, which the log keeps."""
+    rows = [[seed.role, seed.content, seed.is_new, str(seed.occurred_at or ""), seed.details or {}] for seed in seeds]
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _first(value: Any, agent: AgentRow | None, name: str) -> Any:
+    """Return the caller's value, or else the agent's."""
+    return value if value is not None or agent is None else getattr(agent, name)
+
+
+def _tool_limit(tools: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return a limit of the tools as configuration: those named are needed, and no other is shown or run."""
+    return {} if tools is None else {"tools": list(tools), "allowed_tools": list(tools)}
+
+
+def _describe_prompt(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
+    """Return which agent's version, which version of its template and which parameters made the prompt."""
+    data: dict[str, Any] = {} if agent is None else {"agent_version": agent.version}
+    if request.pinned is not None:
+        data["template"] = asdict(request.pinned)
+    if agent is not None and request.system is None and request.template is None and agent.template is not None:
+        data["template_version"] = agent.template_version
+        data["parameters"] = {**agent.parameters, **(request.parameters or {})}
+    elif request.parameters:
+        data["parameters"] = dict(request.parameters)
+    return data
+
+
+def _check_labels(labels: Mapping[str, Any]) -> None:
+    if len(labels) > MAX_LABELS:
+        raise UsageError(f"a session has at most {MAX_LABELS} labels")
+    for name, value in labels.items():
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        is_plain = value is not None and isinstance(value, (str, int, float, bool))
+        if not name.strip() or len(name) > 100 or not is_plain or len(text) > MAX_LABEL_LENGTH:
+            raise UsageError(f"label {name[:80]!r}: a name, and a text or number of at most {MAX_LABEL_LENGTH}")
+
+
+def _check_metadata(metadata: Mapping[str, Any], what: str = "metadata") -> None:
+    if len(json.dumps(dict(metadata), default=str)) > MAX_METADATA_BYTES:
+        raise UsageError(f"the {what} is larger than {MAX_METADATA_BYTES:,} bytes")
+
+
+def _check_seeds(seeds: Sequence[Seed]) -> None:
+    if len(seeds) > MAX_SEEDS or sum(len(seed.content) for seed in seeds) > MAX_SEED_CHARACTERS:
+        raise UsageError(
+            f"an earlier thread of {len(seeds)} messages is too long: at most {MAX_SEEDS}, and "
+            f"{MAX_SEED_CHARACTERS:,} characters in all; leave the oldest out"
+        )
+    for seed in seeds:
+        if seed.role not in _SEED_ROLES:
+            raise UsageError(f"a seed is of {', '.join(_SEED_ROLES)}, not {seed.role!r}: `system` takes the prompt")
+        if len(json.dumps(dict(seed.details or {}), default=str)) > MAX_METADATA_BYTES:
+            raise UsageError("the details of a seed are too large")
+
 
 _MAX_KEY_LENGTH = 300
 _OPERATOR = Role.OPERATOR.value
@@ -198,7 +454,7 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
     differing = [name for name, value in wanted.items() if value is not None and value != stands[name]]
     if session.head > 0 and request.seeds:
         thread = [
-            _stored_seed(row)
+            Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)
             for row in await seeds.read(conn, session.config.get("seeds") or session.id)
             if row.role != "system"
         ]
@@ -210,10 +466,6 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
             "to go on with it, or create a new session, which the key names from then on (`POST /v1/sessions` with "
             "`new`, `agent.create(key=...)` or `consolidator session create --key`)"
         )
-
-
-def _stored_seed(row: SeedRow) -> Seed:
-    return Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)
 
 
 def _as_stored(seed: Seed) -> Seed:

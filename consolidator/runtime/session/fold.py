@@ -16,6 +16,9 @@ from consolidator.models.principal import counts_for_runtime
 from consolidator.runtime.session.turn_limits import TurnUse
 
 CallState = Literal["maybe_ran", "waiting", "granted", "denied", "not_started"]
+_APPROVALS: dict[EventType, CallState] = {
+    EventType.APPROVAL_REQUESTED: "waiting", EventType.APPROVAL_GRANTED: "granted", EventType.APPROVAL_DENIED: "denied",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,9 @@ class _OpenStateFold:
                     self.results.append(event.seq)
             case EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
                 if data.get("call_id") is not None:  # a foreign log may not say of which call
-                    self._feed_approval(str(data["call_id"]), event)
+                    self.approvals[str(data["call_id"])] = _APPROVALS[event.type]
+                    if event.type is EventType.APPROVAL_DENIED:
+                        self.reasons[str(data["call_id"])] = str(data.get("reason") or "")
             case EventType.POLICY_DECISION:
                 self._feed_decision(event)
             case (
@@ -165,16 +170,6 @@ class _OpenStateFold:
                 pass  # these open nothing
             case _:
                 assert_never(event.type)
-
-    def _feed_approval(self, call_id: str, event: Event) -> None:
-        match event.type:
-            case EventType.APPROVAL_REQUESTED:
-                self.approvals[call_id] = "waiting"
-            case EventType.APPROVAL_GRANTED:
-                self.approvals[call_id] = "granted"
-            case _:
-                self.approvals[call_id] = "denied"
-                self.reasons[call_id] = str(event.data.get("reason") or "")
 
     def _feed_decision(self, event: Event) -> None:
         match event.data.get("decision"):

@@ -47,24 +47,21 @@ class ScratchpadEdit:
 
     def apply(self, current: str, limit: int) -> str:
         """Return the changed text; raise UsageError, with both sizes, where it is too long, or no single place fits."""
-        changed = self._change(current)
+        match self.mode:
+            case "replace":
+                changed = self.text.strip()
+            case "append":
+                changed = "\n".join(part for part in (current, self.text.strip()) if part)
+            case "edit":
+                changed = self._edit_place(current)
+            case _:
+                raise UsageError(f"{str(self.mode)[:80]!r} is no way to change a scratchpad: {', '.join(EDIT_MODES)}")
         if len(changed) > limit:
             raise UsageError(
                 f"the scratchpad would have {len(changed):,} characters, and may have {limit:,} "
                 f"(it has {len(current):,} now): shorten it; nothing was changed"
             )
         return changed
-
-    def _change(self, current: str) -> str:
-        match self.mode:
-            case "replace":
-                return self.text.strip()
-            case "append":
-                return "\n".join(part for part in (current, self.text.strip()) if part)
-            case "edit":
-                return self._edit_place(current)
-            case _:
-                raise UsageError(f"{str(self.mode)[:80]!r} is no way to change a scratchpad: {', '.join(EDIT_MODES)}")
 
     def _edit_place(self, current: str) -> str:
         if not self.old:

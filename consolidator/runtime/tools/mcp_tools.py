@@ -20,8 +20,14 @@ from referencing import Registry
 
 from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome, truncate
-from consolidator.runtime.tools.arguments import BadArguments, BoundCall
-from consolidator.runtime.tools.tool import DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, CallContext, Tool
+from consolidator.runtime.tools.tool import (
+    DEFAULT_RESULT_BYTES,
+    DEFAULT_TIMEOUT,
+    BadArguments,
+    BoundCall,
+    CallContext,
+    Tool,
+)
 
 try:
     import mcp_types

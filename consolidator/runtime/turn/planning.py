@@ -90,8 +90,25 @@ async def plan_request(
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
                 view = await build.fold_view(conn, view or await load_view(conn, session.id))
-    builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled, view)
-    context, decision = await builder.build(), None
+    tools = harness.tools_of(session)
+    request = build.ContextRequest(
+        strategy=strategy,
+        budget=context_budget,
+        last=config.get("last") or build.DEFAULT_LAST,
+        system=config.get("system"),
+        recalled=recalled,
+        tools=tools.definitions(),
+        limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
+        upto=state.head,  # later events were not looked at when `withheld` was decided
+        withheld=withheld,
+        seeds=config.get("seeds"),
+    )
+
+    async def build_context(request: build.ContextRequest, view: SessionView | None) -> build.Context:
+        async with harness.database.connection() as conn:
+            return await build.build_context(conn, session.id, request, view=view, tails=harness.tails)
+
+    context, decision = await build_context(request, view), None
     if model is None:
         decision = decide_route(
             harness.policy, harness.settings, session, purpose=turn_purpose(session), prompt_tokens=context.tokens,
@@ -100,8 +117,8 @@ async def plan_request(
         model = decision.model
         narrower = _largest_budget(harness, session, strategy, model, max_tokens)
         if narrower < context_budget:
-            context_budget, builder = narrower, replace(builder, budget=narrower)
-            context = await builder.build() if context.tokens > narrower else context
+            context_budget, request = narrower, replace(request, budget=narrower)
+            context = await build_context(request, view) if context.tokens > narrower else context
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
         side = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
@@ -111,7 +128,7 @@ async def plan_request(
             writer=compaction.SummaryWriter(harness.client, side.model or model, side.reason, side.compared_to),
             epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
         ):  # fmt: skip
-            context = await replace(builder, view=None).build()
+            context = await build_context(request, None)
     messages = context.messages
     if prefill is not None:
         messages = with_prefill(harness, messages, prefill) or messages
@@ -159,38 +176,6 @@ def _largest_budget(harness: Harness, session: SessionRow, strategy: str, model:
         )
         for name in models
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _ContextRequest:
-    """What a context is built from."""
-
-    harness: Harness
-    session: SessionRow
-    strategy: str
-    budget: int  # tokens
-    upto: int  # later events were not looked at when `withheld` was decided
-    withheld: tuple[int, ...]
-    recalled: str | None
-    view: SessionView | None  # None: as it is now
-
-    async def build(self) -> build.Context:
-        """Return the context of this moment."""
-        tools, config = self.harness.tools_of(self.session), self.session.config
-        async with self.harness.database.connection() as conn:
-            request = build.ContextRequest(
-                strategy=self.strategy,
-                budget=self.budget,
-                last=config.get("last") or build.DEFAULT_LAST,
-                system=config.get("system"),
-                recalled=self.recalled,
-                tools=tools.definitions(),
-                limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
-                upto=self.upto,
-                withheld=self.withheld,
-                seeds=config.get("seeds"),
-            )
-            return await build.build_context(conn, self.session.id, request, view=self.view, tails=self.harness.tails)
 
 
 def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:

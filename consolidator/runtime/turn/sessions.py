@@ -201,13 +201,13 @@ async def end_session(
     database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
 ) -> None:
     """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
-    await cancel_sub_agents(database, session_id, "its parent ended")
+    await cancel_sub_agents(database, session_id)
     with boundary("commit end"):
         async with database.transaction() as conn:
             end = EndSession(reason)
             await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
-    await cancel_sub_agents(database, session_id, "its parent ended")  # those of a call that was made meanwhile
+    await cancel_sub_agents(database, session_id)  # those of a call that was made meanwhile
     await finish_sub_agent(database, session_id, error=reason)  # of a sub-agent its parent is told
 
 

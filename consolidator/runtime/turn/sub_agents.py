@@ -255,15 +255,10 @@ async def list_unfinished(database: Database, parent_id: str) -> list[Unfinished
         return await store.list_unfinished(conn, parent_id)
 
 
-async def cancel_sub_agents(database: Database, parent_id: str, reason: str) -> None:
-    """End all sub-agents of a session that are at work."""
+async def cancel_sub_agents(database: Database, parent_id: str) -> None:
+    """End all sub-agents of a session that ends."""
     for child in await list_unfinished(database, parent_id):
-        await cancel_sub_agent(database, child.id, reason)
-
-
-def was_called_by_agent(child: UnfinishedChild) -> bool:
-    """Tell whether a call of the parent's model waits for a sub-agent's result."""
-    return child.trigger_type == _TRIGGERS["agent"]
+        await cancel_sub_agent(database, child.id, "its parent ended")
 
 
 async def read_result(database: Database, child_id: str) -> SpawnResult:

@@ -11,14 +11,14 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database import Connection
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
-from consolidator.runtime.session.boundaries import Boundary, boundary
+from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import SessionChange, append_with_change
 from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.lease import Lease, Steered
@@ -52,7 +52,8 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
         tool = tools.get(streamed.tool)
         arguments = streamed.parsed_arguments()
-        refusal = _refusal(arguments)
+        is_too_deep = nesting_depth(arguments) > MAX_DEPTH
+        refusal = f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels." if is_too_deep else None
         is_alone = (
             tool is None or refusal is not None or tool.needs_approval or not tool.idempotent or tool.changes_session
         )
@@ -74,13 +75,6 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
     return [*calls, *requests]
 
 
-def _refusal(arguments: Any) -> str | None:
-    """Return why a call is not run, whatever its tool."""
-    if nesting_depth(arguments) > MAX_DEPTH:
-        return f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels."
-    return None
-
-
 def _dropped_calls(answer: StreamedAnswer, message_id: str, group: int) -> NewEvent:
     """Return one call that stands for all those that an answer had too many of; its result is the refusal."""
     refusal = (
@@ -95,13 +89,12 @@ def approval_requests(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
     """Return what a person must approve: call_id -> kind, tool and truncated arguments, which the log has in full."""
     requests = [event.data for event in calls if event.type == EventType.APPROVAL_REQUESTED]
     return {
-        request["call_id"]: {
-            "kind": "approval",
-            "tool": request["tool"],
-            "arguments": truncate(request["arguments"], _MAX_ARGUMENT_BYTES),
-        }
-        for request in requests
+        request["call_id"]: _waiting_call("approval", request["tool"], request["arguments"]) for request in requests
     }
+
+
+def _waiting_call(kind: Literal["approval", "uncertain"], tool: str, arguments: Any) -> dict[str, Any]:
+    return {"kind": kind, "tool": tool, "arguments": truncate(arguments, _MAX_ARGUMENT_BYTES)}
 
 
 def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]:
@@ -147,7 +140,9 @@ class ToolCallRunner:
                     call if call.state in ("maybe_ran", "denied") else replace(call, state="not_started")
                     for call in members
                 ]
-                await self._abort([call for call in members if call.state == "not_started"])
+                never_ran = Outcome.failed(NEVER_RAN, "aborted")
+                if aborted := [(call, never_ran) for call in members if call.state == "not_started"]:
+                    await self._log_results(aborted)
                 members = [call for call in members if call.state != "not_started"]
             if any(call.state == "waiting" for call in members):
                 return False
@@ -159,7 +154,9 @@ class ToolCallRunner:
         granted = [call.call_id for call in group if call.state == "granted"]
         if granted:
             started = NewEvent(EventType.POLICY_DECISION, {"decision": "call_started", "call_ids": granted})
-            await self._log([started], "commit call started")
+            with boundary("commit call started"):
+                async with self.harness.database.connection() as conn:
+                    await self._append(conn, [started])
         tasks = [asyncio.create_task(self._run_call(call)) for call in group]
         is_complete = True
         try:
@@ -224,22 +221,13 @@ class ToolCallRunner:
                 return Outcome(data.get("content", ""), data["status"], data.get("reason"), data.get("state_patch"))
         return None
 
-    async def _abort(self, calls: Sequence[OpenCall]) -> None:
-        """Log that calls were not run, because a person steered."""
-        if calls:
-            await self._log_results([(call, Outcome.failed(NEVER_RAN, "aborted")) for call in calls])
-
     async def _log_results(self, results: Sequence[tuple[OpenCall, Outcome | str | None]]) -> None:
         """Log results in the order of their calls, and their changes of the session's state.
 
         A result that is no Outcome is uncertain; a text says why.
         """
         uncertain = {
-            call.call_id: {
-                "kind": "uncertain",
-                "tool": call.tool,
-                "arguments": truncate(call.arguments, _MAX_ARGUMENT_BYTES),
-            }
+            call.call_id: _waiting_call("uncertain", call.tool, call.arguments)
             for call, outcome in results
             if not isinstance(outcome, Outcome)
         }
@@ -279,11 +267,6 @@ class ToolCallRunner:
             create_result=create_result,
         )
         self.lease.open_task, self.to_seq = appended.open_task, appended.last_seq
-
-    async def _log(self, new: Sequence[NewEvent], name: Boundary) -> None:
-        with boundary(name):
-            async with self.harness.database.connection() as conn:
-                await self._append(conn, new)
 
     async def _append(
         self, conn: Connection, new: Sequence[NewEvent], statement: AppendStatement | None = None

@@ -14,7 +14,7 @@ from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.changes import check_driven_here
@@ -31,7 +31,6 @@ from consolidator.runtime.turn.sub_agents import (
     is_unfinished,
     list_unfinished,
     run_sub_agent,
-    was_called_by_agent,
 )
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
@@ -73,7 +72,7 @@ async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[Sess
         if error is not None and waits_for_driver(error):
             async with harness.database.connection() as conn:
                 await store.clear_missing(conn, session_id, error)
-        stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))
+        stepper = SessionStepper(harness, lease, partial(spawn_sub_agent, harness, session_id, by="agent"))
         await stepper.deliver_backlog()
         yield stepper
 
@@ -113,16 +112,14 @@ async def wake_session(
     return result
 
 
-async def spawn_sub_agent(harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str) -> SpawnResult:
-    """Give a task to a sub-agent of a session, as a program, and return what came of it; once for each call's id.
+async def spawn_sub_agent(
+    harness: Harness, parent_id: str, call_id: str, request: SpawnRequest, *, by: SpawnedBy = "program"
+) -> SpawnResult:
+    """Give a task to a sub-agent of a session, and return what came of it; once for each call's id.
 
     Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
     """
-    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="program", wake=wake_session)
-
-
-async def _spawn_for_call(harness: Harness, parent_id: str, call_id: str, request: SpawnRequest) -> SpawnResult:
-    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="agent", wake=wake_session)
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by=by, wake=wake_session)
 
 
 async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:
@@ -130,7 +127,7 @@ async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:
     database, lease = stepper.harness.database, stepper.lease
     open_calls = {call.call_id for call in state.calls}
     for child in await list_unfinished(database, lease.session_id):
-        if not was_called_by_agent(child):
+        if child.trigger_type != SPAWN_TOOL:  # no call of the model waits for its result
             stepper.sub_agents_to_wake.append(child.id)
         elif child.trigger_id not in open_calls:
             await cancel_sub_agent(database, child.id, "its parent stopped it", parent_epoch=lease.epoch)

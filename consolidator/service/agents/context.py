@@ -67,11 +67,11 @@ async def preview_context(
     *,
     viewer: Viewer = OWNER,
 ) -> tuple[Context, SessionRow]:
-    """Return what the model would see of a session now, and the session."""
+    """Return what the model would see of a session now, and the session; of its memory what the viewer reaches."""
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
     config = session.config
-    recalled = await _recall_for_last_message(database, settings, session) if options.with_recall else None
+    recalled = await _recall_for_last_message(database, settings, session, viewer) if options.with_recall else None
     strategy = options.strategy or config.get("strategy") or "budget"
     model = compared_model(settings, session) or settings.model or ""
     request = ContextRequest(
@@ -149,11 +149,13 @@ def _before_agent(events: Sequence[Event], at: int) -> int:
     return at
 
 
-async def _recall_for_last_message(database: Database, settings: Settings, session: SessionRow) -> str | None:
+async def _recall_for_last_message(
+    database: Database, settings: Settings, session: SessionRow, viewer: Viewer
+) -> str | None:
     async with database.connection() as conn:
         lineage = await load_lineage(conn, session.id, session)
         message = await generation.get_last_user_text(conn, lineage, upto=session.head)
-    return await recall_for_message(database, settings, session, message) if message else None
+    return await recall_for_message(database, settings, session, message, viewer=viewer) if message else None
 
 
 async def compact_session(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
     """Return the change that makes these the rules of a file's block; without rules, that removes the block."""
     if path.name not in RULE_FILES:
         raise UsageError(f"{path.name} is no file of rules: {' or '.join(RULE_FILES)}")
+    if not _is_document(path):
+        raise UsageError(f"{path} is a link to a file that is no Markdown: nothing is written there")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no directory")
     text = changes.read_text(path)
@@ -50,6 +53,11 @@ async def preview_rules(accepted: Sequence[AcceptedRow]) -> dict[str, list[str]]
     def plan() -> dict[str, list[str]]:
         paths = [Path(directory) / name for directory in directories for name in RULE_FILES]
         wanted = [path for path in paths if path.parent.is_dir() and (path.name == RULE_FILES[0] or path.is_file())]
-        return {str(path): plan_rules(path, sentences).diff() for path in wanted}
+        return {str(path): plan_rules(path, sentences).diff() for path in wanted if _is_document(path)}
 
     return await asyncio.to_thread(plan)
+
+
+def _is_document(path: Path) -> bool:
+    """Whether a path leads to Markdown: whoever made a project may have left a link to another program's file."""
+    return Path(os.path.realpath(path)).suffix == ".md"

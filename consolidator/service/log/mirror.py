@@ -62,6 +62,8 @@ class Mirror:
         """Take the folder, and read its index. Raises UsageError if another process keeps it, or it is no mirror."""
         try:
             (self.folder / _FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+            if (self.folder / _FOLDER).is_symlink():
+                raise UsageError(f"cannot keep {self.folder}: its folder {_FOLDER} is a link")
             with os.fdopen(_open_own(self.folder / ".mirror.lock"), "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._index = self._read_index()
@@ -112,8 +114,8 @@ class Mirror:
         async with self.database.connection() as conn:
             session = await sessions.get(conn, session_id)
         key = session.key or f"{session.agent}:{session.channel or ''}:{session.peer or session.id}"
-        safe = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key)[:100]
-        name, now = f"{safe}_{session.id}.jsonl", session.last_event_at.isoformat()
+        safe = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key).encode()[:100]
+        name, now = f"{safe.decode(errors='ignore')}_{session.id}.jsonl", session.last_event_at.isoformat()
         fresh = _Transcript(key, session.id, session.created_at.isoformat(), now, name)
         entry, path = self._index.get(session_id, fresh), self.folder / _FOLDER / name
         try:

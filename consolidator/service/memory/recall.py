@@ -270,12 +270,14 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
-async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:
+async def recall_for_message(
+    database: Database, settings: Settings, session: SessionRow, message: str, *, viewer: Viewer = OWNER
+) -> str | None:
     """Return the block to show the model with a message of a session; None if memory knows nothing about it."""
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
     scope = MemoryScope(session.agent, session.project, person)
-    result = await recall(database, message, scope, settings=settings, is_asked=False)
+    result = await recall(database, message, scope, settings=settings, viewer=viewer, is_asked=False)
     return result.block or None
 
 

@@ -12,7 +12,7 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow, NamedTemplate
 from consolidator.runtime.session.agent_defaults import Overrides, change_defaults, defaults_of
 from consolidator.runtime.session.budget import check_cap
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import agents
 

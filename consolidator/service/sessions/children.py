@@ -11,7 +11,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage import children
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides, SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness
@@ -80,7 +80,7 @@ async def create_checkpoint(
     Raises Forbidden, NotFound, and UsageError for an unsafe point.
     """
     session = await load_session(database, session_id, "write", viewer=viewer)
-    return await checkpoints.create_checkpoint(
+    return await children.create_checkpoint(
         database, session.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
     )
 
@@ -157,7 +157,7 @@ async def restore_checkpoint(
         session = await get_session(conn, viewer, checkpoint.session_id, "write")
     check_tools(driver_tools, session, overrides)
     overrides = await pin_template(database, overrides, viewer=viewer)
-    return await checkpoints.restore_checkpoint(
+    return await children.restore_checkpoint(
         database, settings, checkpoint.id, overrides=overrides, is_current=is_current
     )
 
@@ -166,7 +166,7 @@ async def delete_checkpoint(database: Database, checkpoint_id: str, *, viewer: V
     """Delete a checkpoint; what was restored from it stays. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
         checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
-    await checkpoints.delete_checkpoint(database, checkpoint.id)
+    await children.delete_checkpoint(database, checkpoint.id)
 
 
 async def _get_checkpoint(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scope) -> CheckpointRow:
@@ -188,7 +188,7 @@ async def spawn(
     Raises Forbidden, NotFound, and UsageError for a session that may have none and for what none could run with.
     """
     session = await load_session(harness.database, session_id, "write", viewer=viewer)
-    return await spawn_sub_agent(harness, session.id, request, call_id=call_id)
+    return await spawn_sub_agent(harness, session.id, call_id, request)
 
 
 async def start_sub_agent(

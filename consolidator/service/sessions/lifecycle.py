@@ -10,7 +10,7 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.changes import check_driven_here
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.access import find_session, get_session, load_session
 from consolidator.service.sessions.agents import pin_template

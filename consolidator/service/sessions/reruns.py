@@ -19,13 +19,15 @@ from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.rerun import branches
-from consolidator.runtime.rerun.comparison import Comparison, RecordedTurn, compare_runs
 from consolidator.runtime.rerun.recording import (
     SURFACE,
     ChangeReplay,
+    Comparison,
     RecordedMessage,
     RecordedToolbox,
+    RecordedTurn,
     Repeated,
+    compare_runs,
     find_own_start,
     read_recording,
     read_turns,

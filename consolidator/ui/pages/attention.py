@@ -11,8 +11,7 @@ from starlette.responses import Response
 from consolidator.errors import UsageError
 from consolidator.service.memory import facts
 from consolidator.service.sessions import access
-from consolidator.ui.rendering import fit_texts
-from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, fit_texts, redirect, route
 
 STATEMENTS, SESSIONS = 20, 20  # on a page
 CALLS_KB = 90  # that the arguments of its calls take
@@ -122,7 +121,7 @@ def _choose(form: dict[str, str], name: str, *choices: str) -> str:
     return form[name]
 
 
-PAGE = PageModule(
+ATTENTION = PageModule(
     Entry("/attention", "Waits for you"),
     (
         route("/attention", show_attention),

@@ -1,4 +1,4 @@
-"""Facts: find them, see what they rest on, correct and forget them, and take that back."""
+"""Facts and rules: find them, see what they rest on, correct, forget, accept and dismiss them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from consolidator.errors import UsageError
 from consolidator.models.fact import ChainedFactRow, FactRow
 from consolidator.models.memory_filter import FactFilter
-from consolidator.service.memory import facts, remember
+from consolidator.service.memory import facts, remember, rules
 from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.facts import FactChain, load_fact_chain
@@ -144,7 +144,7 @@ def _parse_day(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-PAGE = PageModule(
+FACTS = PageModule(
     Entry("/facts", "Facts"),
     (
         route("/facts", show_facts),
@@ -154,4 +154,56 @@ PAGE = PageModule(
         route("/memory/{memory_id}", show_memory),
     ),
     also=("/memory",),
+)
+
+
+PROPOSALS = 20  # on a page
+
+
+async def show_rules(page: PageRequest) -> Response:
+    """List the proposals."""
+    database, viewer = page.database, page.viewer
+    filters = page.read_filter("agent", "project")
+    of = f"rules {filters}"
+    proposals = await rules.list_rules(
+        database,
+        agent=filters["agent"],
+        project=filters["project"],
+        after=page.read_cursor(of, *rules.RULE_POSITION),
+        limit=PROPOSALS,
+        viewer=viewer,
+    )
+    return page.show(
+        "rules.html",
+        filters=filters,
+        **page.list_values(of, proposals, proposals.position),
+    )
+
+
+async def accept(page: PageRequest) -> Response:
+    """Believe a proposal as a rule, in a person's words."""
+    form = page.form_fields
+    fact = await rules.accept_rule(
+        page.database,
+        page.path_params["rule_id"],
+        words=form.get("words", "").strip() or None,
+        everywhere=form.get("everywhere") == "1",
+        viewer=page.viewer,
+    )
+    return redirect(f"/memory/{fact.id}")
+
+
+async def dismiss(page: PageRequest) -> Response:
+    """Propose something no more."""
+    await rules.dismiss_rule(page.database, page.path_params["rule_id"], viewer=page.viewer)
+    return go_back(page, "/rules", "dismissed", "")
+
+
+RULES = PageModule(
+    Entry("/rules", "Rules"),
+    (
+        route("/rules", show_rules),
+        route("/rules/{rule_id}/accept", accept, methods=["POST"]),
+        route("/rules/{rule_id}/dismiss", dismiss, methods=["POST"]),
+    ),
 )

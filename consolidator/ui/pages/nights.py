@@ -1,4 +1,4 @@
-"""Nights: the ledger as a calendar, one run with what it saw drawn, and the events that could not be learned from."""
+"""Nights and the system: the ledger as a calendar, one run drawn, what was set aside; health and settings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from starlette.responses import Response
 from consolidator.service.memory.daily import count_by_day, load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun, due_days
+from consolidator.service.system import load_system
 from consolidator.ui.guard import PageProblem
-from consolidator.ui.rendering import count_of
-from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, redirect, route
 
 LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
 RUNS_READ = 500  # for the calendar
@@ -175,7 +175,7 @@ async def retry(page: PageRequest) -> Response:
     return redirect(f"/nights/{quote(run_id)}")
 
 
-PAGE = PageModule(
+NIGHTS = PageModule(
     Entry("/nights", "Nights"),
     (
         route("/nights", show_nights),
@@ -183,3 +183,13 @@ PAGE = PageModule(
         route("/nights/{run_id}/retry", retry, methods=["POST"]),
     ),
 )
+
+
+async def show_system(page: PageRequest) -> Response:
+    """Show the state of the installation."""
+    services = page.services
+    system = await load_system(services.database, services.settings, viewer=page.viewer)
+    return page.show("system.html", system=system)
+
+
+SYSTEM = PageModule(Entry("/system", "Health and settings"), (route("/system", show_system),))

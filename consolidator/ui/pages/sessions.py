@@ -1,27 +1,104 @@
-"""Sessions: the list, one as a conversation, what its model was shown at an event, and what people do in one."""
+"""Sessions: the list, one as a conversation, live or as it was once, two side by side, and what people do."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionCursor, SessionFilter, SessionRow
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import access, children, lifecycle, listing
-from consolidator.ui.conversation import fold_entries, list_texts, to_text
-from consolidator.ui.family import draw_family
-from consolidator.ui.live import stream_session
-from consolidator.ui.rendering import fit_texts
-from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, redirect, route
-from consolidator.ui.waterfall import draw_waterfall
+from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
+from consolidator.service.sessions.reruns import compare_pair
+from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
+from consolidator.ui.drawing import draw_family, draw_waterfall
+from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
+from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, fit_texts, redirect, route, show_text
+
+
+async def stream_session(page: PageRequest, session_id: str) -> Response:
+    """Return the stream of what comes in a session after the event that the address or the browser names.
+
+    Raises NotFound, and a problem where nothing follows sessions here.
+    """
+    services, viewer = page.services, page.viewer
+    if services.hub is None:
+        raise PageProblem(503, "Nothing is streamed here", "Load the page again to see what came.")
+    session = await access.load_session(services.database, session_id, viewer=viewer)
+    named = page.headers.get("last-event-id") or page.query_params.get("after") or str(session.head)
+    after = Cursor.parse(named[:40])
+    frames = _frames(page, session.id, after)
+    headers = {"x-accel-buffering": "no"}
+    login = page.cookies.get(cookie_name(page.headers), "")
+
+    async def is_logged_in() -> bool:
+        return services.logins.find(login) is not None
+
+    def end(reason: str) -> bytes | None:
+        return _frame("end", "") if reason == "unauthorized" else None  # else the browser connects again, and goes on
+
+    content = keep_alive(frames, services.stopping, is_logged_in, end)
+    return StreamingResponse(content, media_type="text/event-stream", headers=headers)
+
+
+async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
+    services, viewer = page.services, page.viewer
+    assert services.hub is not None
+    async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
+        async for item in items:
+            if (frame := _to_frame(page, item)) is not None:
+                yield frame
+    yield _frame("end", "")
+
+
+def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
+    """Return what a browser is sent of an item; None where it is nothing to see."""
+    cursor = str(item.cursor)
+    if item.piece is not None:
+        said = {"message": item.piece.message_id, "text": show_text(item.piece.delta, 100_000)}
+        return _frame("piece", json.dumps(said), cursor)
+    if item.marks is not None:
+        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=page.services.is_driving)))
+    if item.event is None:
+        return None
+    entry = None if item.came_in_pieces else to_entry(item.event)
+    environment = page.services.environment
+    html = ""
+    if entry is not None:
+        macro = environment.get_template("conversation.html").module.said  # type: ignore[attr-defined]
+        html = str(macro(PREFIX, item.session_id, entry))
+    closes = item.came_in_pieces or item.message_id is not None
+    return _frame("event", json.dumps({"html": html, "closes": closes, "void": item.kind == "void"}), cursor)
+
+
+def _describe_state(marks: SessionMarks, *, is_driving: bool) -> dict[str, str]:
+    """Return where a session stands in a word, and why nobody answers in it."""
+    if marks.waiting_calls:
+        return {"state": "waits for a decision", "why": ""}
+    if not marks.pending:
+        return {"state": marks.status, "why": ""}
+    if waits_for_driver(marks.error):
+        return {"state": "nobody answers", "why": show_text(marks.error, 1000)}
+    return {"state": "working" if is_driving else "pending", "why": ""}
+
+
+def _frame(kind: str, data: str, cursor: str | None = None) -> bytes:
+    """Return one server-sent event; its data are one line."""
+    lines = ([f"id: {cursor}"] if cursor else []) + [f"event: {kind}", f"data: {data}", "", ""]
+    return "\n".join(lines).encode()
+
 
 EVENTS_SHOWN = 100  # of a conversation on one page
 EVENTS_BEFORE = 20  # a point of it, when it is replayed
@@ -207,7 +284,7 @@ def _read_at(page: PageRequest) -> int | None:
     return int(text)
 
 
-PAGE = PageModule(
+SESSIONS = PageModule(
     Entry("/sessions", "All sessions"),
     (
         route("/sessions", show_sessions),
@@ -219,3 +296,35 @@ PAGE = PageModule(
         route("/sessions/{session_id}/end", end, methods=["POST"]),
     ),
 )
+
+
+MAX_TURNS = 50  # that a page shows
+
+
+async def show_comparison(page: PageRequest) -> Response:
+    """Show how two sessions differ, or a form that asks which."""
+    filters = page.read_filter("left", "right", "all")
+    of = f"compared {filters['left']} {filters['right']}"
+    cursor = page.read_cursor(of, int, int)
+    pair = None
+    if filters["left"] is not None:
+        pair = await compare_pair(
+            page.database,
+            filters["left"],
+            filters["right"] or "",
+            positions=None if cursor is None else (cursor[0], cursor[1]),
+            viewer=page.viewer,
+        )
+    turns = list(pair.comparison.turns if filters["all"] else pair.comparison.differences()) if pair else []
+    return page.show(
+        "compare.html",
+        filters=filters,
+        pair=pair,
+        turns=turns[:MAX_TURNS],
+        more=max(len(turns) - MAX_TURNS, 0),
+        next=None if pair is None or pair.next is None else page.next_address(of, [*pair.next]),
+        first_page=page.first_address(),
+    )
+
+
+COMPARE = PageModule(Entry("/compare", "Compare"), (route("/compare", show_comparison),))

@@ -15,8 +15,7 @@ from consolidator.service.memory.learned import KINDS, LearnedNews, Quote, load_
 from consolidator.service.memory.lessons import FRICTION_KINDS, read_lesson
 from consolidator.service.nights.runs import list_runs
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.ui.rendering import count_of
-from consolidator.ui.view import Entry, PageModule, PageRequest, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, route
 
 SPANS = {"1": "the last day", "7": "the last week", "30": "the last month"}  # days
 WIDEST = list(SPANS)[-1]
@@ -172,4 +171,4 @@ def _solution_line(row: SolutionRow, again: int = 0) -> Line:
     return Line(row.id, str(row.body["line"]), row.project, row.learned_at, row.sessions, mark, "", quote, False)
 
 
-PAGE = PageModule(Entry("/today", "Learned"), (route("/today", show_today),))
+TODAY = PageModule(Entry("/today", "Learned"), (route("/today", show_today),))

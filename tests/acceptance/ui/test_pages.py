@@ -15,8 +15,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.ui.registry import PAGES as MODULES
-from consolidator.ui.rendering import make_environment
+from consolidator.ui.app import PAGES as MODULES
+from consolidator.ui.view import make_environment
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.browser import check_page
 from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from playwright.sync_api import Page, expect
 
-from consolidator.ui.pages.solutions import place_moments
+from consolidator.ui.pages.procedures import place_moments
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
 from tests.conftest import NOON

@@ -16,8 +16,7 @@ from consolidator.errors import ImportRefused, InvalidEvent, UsageError
 from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.runtime.session.creation import create_session, open_session
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest, create_session, open_session
 from consolidator.service.log.items import ItemLog
 from consolidator.service.log.record import record_events
 from consolidator.service.memory.remember import remember

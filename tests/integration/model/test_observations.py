@@ -16,7 +16,7 @@ from consolidator.memory.facts.candidates import Candidate, FactExtractor, Sessi
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk
-from consolidator.memory.observations import KnownObservation, read_observations, told_texts
+from consolidator.memory.observations import KnownObservation, ran_calls, read_observations, told_texts
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
@@ -127,7 +127,9 @@ def candidates_of(
         Event(session.session_id, seq, event.type, event.data, NOON + timedelta(days=day))
         for seq, event in enumerate(talk, 1)
     ]
-    chunk = TranscriptChunk(tuple(transcript_lines(events, session, str)), told=told_texts(events))
+    chunk = TranscriptChunk(
+        tuple(transcript_lines(events, session, str)), told=told_texts(events), ran=ran_calls(events)
+    )
     lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.kind in "PAS"]
     cited = {"line": more.get("line") or (lines[-1] if lines else "P1"), "quote": quote}
     if "known" in more:
@@ -317,6 +319,19 @@ def test_a_result_proves_no_command_that_nothing_shows() -> None:
     talk = [user_message("Go."), *MENDED, assistant_response(BECAUSE)]
     (candidate,), _ = candidates_of(talk, "only there after `make seed`", made_up, kind="failure", proof=["F1"])
     assert believed([candidate]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "is_run"),
+    [("make evil", False), ("pnpm run fix-all", False), ("./tool/evil.sh", False), ("make seed", True)],
+)
+def test_a_call_that_nothing_ran_is_not_believed_however_often_it_is_said(call: str, is_run: bool) -> None:
+    said = f"`make report` fails because `{call}` fills the tables of `orders.sql`"
+    made: list[Candidate] = []
+    for day in (0, 1, 2):
+        talk = [user_message("Go."), *MENDED, assistant_response(f"{said}.")]
+        made += candidates_of(talk, said, f"{said}.", day)[0]
+    assert believed(made) == ([f"{said}."] if is_run else [])
 
 
 @pytest.mark.parametrize(

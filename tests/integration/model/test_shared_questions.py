@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.jobs.consolidation import session_worker
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.model.calls import ModelCalls
-from consolidator.jobs.model.shared_questions import MAX_BAD_ANSWERS_IN_A_ROW
+from consolidator.jobs.model.extraction import MAX_BAD_SHARED_ANSWERS
 from consolidator.jobs.nightly import JobRunner
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
@@ -148,7 +148,7 @@ async def test_a_model_that_cannot_tell_sessions_apart_is_asked_about_each_alone
         report = await run_job(database, with_model(settings, server))
         assert "stopped" not in report["model"]
         together = [shown for shown in extractions(server) if len(shown) > 1]
-        assert MAX_BAD_ANSWERS_IN_A_ROW <= len(together) <= MAX_BAD_ANSWERS_IN_A_ROW + 3
+        assert MAX_BAD_SHARED_ANSWERS <= len(together) <= MAX_BAD_SHARED_ANSWERS + 3
     await assert_learned_each(database, names)
 
 

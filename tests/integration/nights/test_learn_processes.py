@@ -17,7 +17,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted
-from consolidator.jobs.consolidation import learn_pool
+from consolidator.jobs.consolidation import session_worker
 from consolidator.jobs.consolidation.persistence import unpack_folds
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
@@ -43,10 +43,10 @@ from datetime import datetime
 from pathlib import Path
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation import learn_pool
+from consolidator.jobs.consolidation import session_worker
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
-learn_pool.MIN_EVENTS = 1
+session_worker.MIN_EVENTS = 1
 dsn, now, home = sys.argv[1:]
 database = Database(dsn, FrozenClock(datetime.fromisoformat(now)))
 asyncio.run(JobRunner(database, Settings(home=Path(home), learn_processes=2)).run_now("consolidation"))
@@ -56,7 +56,7 @@ asyncio.run(JobRunner(database, Settings(home=Path(home), learn_processes=2)).ru
 @pytest.fixture(autouse=True)
 def _small_nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start processes also for a small night; assert that none is left."""
-    monkeypatch.setattr(learn_pool, "MIN_EVENTS", 1)
+    monkeypatch.setattr(session_worker, "MIN_EVENTS", 1)
     yield
     assert not learning_processes(os.getpid())
 
@@ -72,7 +72,7 @@ def learning_processes(parent: int) -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process(parent).children()
-        if process.status() != psutil.STATUS_ZOMBIE and any("learn_process" in part for part in process.cmdline())
+        if process.status() != psutil.STATUS_ZOMBIE and any("session_worker" in part for part in process.cmdline())
     ]
 
 
@@ -102,7 +102,7 @@ async def test_one_and_two_processes_learn_the_same(fresh: OpenDatabase, setting
 async def test_a_small_night_starts_no_process(
     database: Database, clock: FrozenClock, in_two: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learn_pool, "MIN_EVENTS", 100)
+    monkeypatch.setattr(session_worker, "MIN_EVENTS", 100)
     monkeypatch.setattr(asyncio, "create_subprocess_exec", None)
     await log_workdays(database, 6)  # 90 events
     assert (await run_next_night(database, clock, in_two))["status"] == "done"

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from consolidator.cli.agents import chat as command
-from consolidator.cli.agents.chat import COMMANDS, TerminalChat
-from consolidator.cli.agents.tool_file import ToolOptions, load_tools
-from consolidator.cli.stdin import StdinLines
+from consolidator.cli.agents.chat import COMMANDS, StdinLines, TerminalChat
+from consolidator.cli.agents.options import ToolOptions, load_tools
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError

@@ -11,7 +11,7 @@ from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
-from consolidator.runtime.lineage.checkpoints import FOR_EVER
+from consolidator.runtime.lineage.children import FOR_EVER
 from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.service.sessions import children as service
 from consolidator.service.sessions.children import fork_session

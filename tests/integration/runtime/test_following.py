@@ -35,7 +35,7 @@ NEVER = 3600.0  # seconds between two polls: only notifications count
 def describe(item: FollowedItem) -> str:
     """Return an item as a short line."""
     if item.piece is not None:
-        return f"{item.cursor} {item.piece.text}"
+        return f"{item.cursor} {item.piece.delta}"
     return f"{item.cursor} {item.kind} {item.event.type.value if item.event else ''}".strip()
 
 

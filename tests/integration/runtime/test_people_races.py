@@ -15,7 +15,7 @@ from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.session import creation, lease
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.turn import sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events

@@ -167,3 +167,15 @@ async def test_a_link_in_the_place_of_a_file_is_not_followed(database: Database,
             await mirror.update()
         name.unlink()
     assert victim.read_text() == "mine"
+    (folder / "transcripts").rename(tmp_path / "elsewhere")
+    (folder / "transcripts").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="is a link"), Mirror(database, folder).open():
+        pass
+
+
+async def test_a_key_of_many_wide_letters_does_not_end_the_mirror(database: Database, tmp_path: Path) -> None:
+    await log_events(database, "one", [user_message("hello")], key="main:web:" + "漢" * 200)
+    with Mirror(database, tmp_path).open() as mirror:
+        await mirror.update()
+    (transcript,) = (tmp_path / "transcripts").iterdir()
+    assert transcript.name.startswith("main_web_漢")

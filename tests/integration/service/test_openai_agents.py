@@ -14,8 +14,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, InvalidEvent, UsageError
 from consolidator.models.event import Event
-from consolidator.runtime.session.creation import open_session
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest, open_session
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.service.log.record import record_events
 from consolidator.settings import Settings

@@ -18,6 +18,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ConsolidatorError
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.service.agents.context import preview_context
 from consolidator.service.credentials import create_credential, find_viewer
 from consolidator.service.encoding import encode_json, to_visible_json
 from consolidator.service.memory.explain import explain
@@ -104,6 +105,7 @@ async def ask_everything(asker: Asker, names: list[str], **scope: Any) -> str:
             answers.append(await asker.explain(row["id"]))
     for row in await query_rows(asker.database, "select id from session"):
         await ask(suggest_next_calls, row["id"], limit=50)
+        await ask(preview_context, asker.settings, row["id"])
     return json.dumps(answers, ensure_ascii=False)
 
 

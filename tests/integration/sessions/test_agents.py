@@ -12,7 +12,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.service.sessions.agents import (
     change_agent,
     delete_agent,

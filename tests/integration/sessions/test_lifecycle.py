@@ -16,7 +16,7 @@ from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.lifecycle import create_session, end_session, open_session
 from consolidator.service.sessions.listing import list_sessions, session_status, show_session

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from consolidator.api import app as api
-from consolidator.api.openapi import describe
+from consolidator.api.app import describe
 
 
 def list_bodies() -> list[tuple[str, str, Any]]:

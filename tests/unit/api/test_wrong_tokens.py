@@ -45,6 +45,6 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(10_100):
         wrong.add_wrong(str(number))
         wrong.add_right(str(number).encode())
-    assert len(wrong._buckets) == len(wrong._right) == 10_000
+    assert len(wrong._rates._buckets) == len(wrong._right) == 10_000
     assert wrong.wait("0", b"x") == 0
     assert wrong.wait("10099", b"x") > 0

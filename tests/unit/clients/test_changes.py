@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from consolidator.errors import UsageError
 from consolidator.service.clients.changes import load_record
 from consolidator.service.clients.rules_file import RECORD, list_rule_files, plan_rules, write_rules
 from consolidator.settings import Settings
@@ -46,3 +47,12 @@ def test_files_with_rules_are_known_until_the_rules_are_out(tmp_path: Path) -> N
     assert len(load_record(settings.home / RECORD)) == 1
     write_rules(plan_rules(path, []), settings, NOON)
     assert list_rule_files(settings) == []
+
+
+def test_a_link_to_what_is_no_document_gets_no_rules(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("alias l=ls\n")
+    (tmp_path / "AGENTS.md").symlink_to(tmp_path / ".bashrc")
+    with pytest.raises(UsageError, match="is a link"):
+        plan_rules(tmp_path / "AGENTS.md", ["Use tabs."])
+    (tmp_path / "CLAUDE.md").symlink_to("guide.md")
+    assert plan_rules(tmp_path / "CLAUDE.md", ["Use tabs."]).is_change

@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from consolidator import errors
-from consolidator.cli.app import app
-from consolidator.cli.lazy_group import LazyGroup
+from consolidator.cli.app import LazyGroup, app
 from consolidator.formats.agent_folders import VARIABLES, log_folders
 from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType

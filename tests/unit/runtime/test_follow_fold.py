@@ -18,12 +18,12 @@ from consolidator.runtime.live.items import (
     Cursor,
     FollowedItem,
     FollowFold,
-    Piece,
     Position,
     begun_message,
     ends_message,
     restore_position,
 )
+from consolidator.store.turns.following import PlacedChunk
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class Log:
 
     events: list[Event] = field(default_factory=list)
     committed: list[str] = field(default_factory=list)  # in their order: seqs of events, and pieces by name
-    pieces: dict[str, list[Piece]] = field(default_factory=dict)
+    pieces: dict[str, list[PlacedChunk]] = field(default_factory=dict)
     open_message: str | None = None
     started: int = 0
 
@@ -54,11 +54,11 @@ class Log:
         elif action == "piece" and message_id is not None:
             pieces = self.pieces.setdefault(message_id, [])
             after = len(self.events)
-            pieces.append(Piece(message_id, len(pieces) + 1, self.started, f"{message_id}-{len(pieces)} ", after))
+            pieces.append(PlacedChunk(message_id, len(pieces) + 1, f"{message_id}-{len(pieces)} ", self.started, after))
             self.committed.append(f"{message_id}.{len(pieces)}")
         elif action == "end" and message_id is not None:
             pieces = self.pieces.get(message_id, [])
-            text = "".join(piece.text for piece in pieces)
+            text = "".join(piece.delta for piece in pieces)
             self.add(EventType.ASSISTANT_RESPONSE, message_id=message_id, text=text, chunks=len(pieces))
             self.open_message = None
         elif action == "replace" and message_id is not None:
@@ -68,7 +68,7 @@ class Log:
             self.add(EventType.POLICY_DECISION, decision="generation_resumed", message_id=message_id)
         elif action == "fail" and message_id is not None:
             notice = f"n{len(self.events) + 1}"
-            self.pieces[notice] = [Piece(notice, 1, len(self.events) + 1, "it failed")]
+            self.pieces[notice] = [PlacedChunk(notice, 1, "it failed", len(self.events) + 1, None)]
             self.add(EventType.ERROR, message_id=message_id, notice_id=notice, message="it failed")
             self.committed.append(f"{notice}.1")
             self.open_message = None
@@ -84,7 +84,7 @@ class Log:
 
     def page(
         self, fold: FollowFold, events: int = 1000, pieces: int = 1000
-    ) -> tuple[list[Event], dict[str, list[Piece]], set[str]]:
+    ) -> tuple[list[Event], dict[str, list[PlacedChunk]], set[str]]:
         """Return what a reader finds for a fold, up to a number of events and of pieces of each message."""
         log = [event for event in self.events if event.seq > fold.position.seq][:events]
         found, cut = {}, set()
@@ -101,23 +101,23 @@ ACTIONS = st.sampled_from(["user", "begin", "begin", "piece", "piece", "piece", 
 def names(items: list[FollowedItem]) -> list[str]:
     """Return items as short lines."""
     return [
-        f"{item.piece.message_id}.{item.piece.number}" if item.piece else f"{item.kind} {item.event and item.event.seq}"
+        f"{item.piece.message_id}.{item.piece.seq}" if item.piece else f"{item.kind} {item.event and item.event.seq}"
         for item in items
     ]
 
 
 def check_order(items: list[FollowedItem], log: Log) -> None:
     """Assert that everything came once and as it was committed, and voids for what was shown."""
-    named = [f"{item.piece.message_id}.{item.piece.number}" if item.piece else str(item.cursor.seq) for item in items]
+    named = [f"{item.piece.message_id}.{item.piece.seq}" if item.piece else str(item.cursor.seq) for item in items]
     assert named == log.committed
     assert [item.event.seq for item in items if item.event] == [event.seq for event in log.events]
     shown: dict[str, int] = {}
     is_open: dict[str, bool] = {}
     for item in items:
         if item.piece:
-            assert item.piece.number == shown.get(item.piece.message_id, 0) + 1
+            assert item.piece.seq == shown.get(item.piece.message_id, 0) + 1
             assert is_open[item.piece.message_id]
-            shown[item.piece.message_id] = item.piece.number
+            shown[item.piece.message_id] = item.piece.seq
         if item.event:
             if begun := begun_message(item.event):
                 is_open[begun] = True

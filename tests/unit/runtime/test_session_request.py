@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consolidator.errors import UsageError
-from consolidator.runtime.session.session_request import session_request
+from consolidator.runtime.session.creation import session_request
 
 
 @pytest.mark.parametrize(

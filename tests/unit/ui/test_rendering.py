@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consolidator.ui.rendering import make_environment, preview_text, show_text
+from consolidator.ui.view import make_environment, preview_text, show_text
 
 
 def test_a_preview_is_one_line_and_tells_no_length() -> None:

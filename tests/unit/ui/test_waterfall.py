@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from consolidator.service.sessions.listing import OutlineRow, TaughtRow
-from consolidator.ui.waterfall import LEFT, MAX_PAUSE, WIDTH, draw_waterfall, read_steps
+from consolidator.ui.drawing import LEFT, MAX_PAUSE, WIDTH, draw_waterfall, read_steps
 from tests.conftest import NOON
 
 

@@ -1,0 +1,186 @@
+"""What a session, its agent or its child is run with, and the tools of what drives it: options of several commands."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from consolidator.cli.common import parse_pairs, parse_path, parse_span, read_text
+from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.runtime.session.agent_defaults import parse_amount
+from consolidator.runtime.session.agent_defaults import Overrides
+from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
+from consolidator.runtime.tools.mcp_config import McpServerConfig, read_mcp_config, start_mcp_servers
+from consolidator.runtime.tools.tool import Tool
+from consolidator.service.agents.context import STRATEGIES
+from consolidator.settings import Settings
+
+Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
+AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the inherited system prompt.")]
+ToolNames = Annotated[
+    list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
+]
+Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
+Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
+MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
+Threshold = Annotated[
+    float | None,
+    typer.Option("--compaction-threshold", help="Share of the budget above which a session is compacted, 0.1 to 1."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions:
+    """The model, the prompt, the tools and the context of a session."""
+
+    model: Model = None
+    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None
+    template: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A template of the system prompt, with $name for parameters.")
+    ] = None
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat.")
+    ] = None
+    tool: ToolNames = None
+    strategy: Strategy = None
+    budget: Budget = None
+    max_cost: MaxCost = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options as a request has them. Raises UsageError for what no session could run with."""
+        return {
+            "model": self.model,
+            "system": self.system,
+            "template": None if self.template is None else read_text(self.template),
+            "parameters": parse_pairs(self.parameter, "parameter"),
+            "tools": None if self.tool is None else tuple(self.tool),
+            "strategy": self.strategy,
+            "budget": self.budget,
+            "max_cost": None if self.max_cost is None else parse_amount(self.max_cost),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(PromptOptions):
+    """What a new session is run with, or all of an agent's."""
+
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Answers that the model may give in one turn.")] = None
+    session_ttl: Annotated[
+        str | None, typer.Option(help="A session ends so long after a person's last message, such as 7d.")
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options as a request has them. Raises UsageError for what no session could run with."""
+        more = {"max_steps": self.max_steps, "session_ttl_seconds": parse_seconds(self.session_ttl)}
+        return PromptOptions.values(self) | more
+
+
+def parse_seconds(span: str | None) -> int | None:
+    """Parse a time to live such as "7d" into seconds."""
+    return None if span is None else int(parse_span(span).total_seconds())
+
+
+At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOptions(PromptOptions):
+    """What a child of a session does differently."""
+
+    add_prompt: AddPrompt = None
+    compaction_threshold: Threshold = None
+
+    def to_overrides(self) -> Overrides:
+        """Return what the child does differently. Raises UsageError for what no session could run with."""
+        patch = None if self.add_prompt is None else {"append": self.add_prompt}
+        return Overrides(prompt_patch=patch, compaction_threshold=self.compaction_threshold, **self.values())
+
+
+if TYPE_CHECKING:
+    from consolidator.runtime.agent import Consolidator
+    from consolidator.service.database import Database
+
+_MCP = "mcp:"  # before the command of a server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """The tools of what drives a session."""
+
+    tools: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SOURCE",
+            help="A Python file with @tool functions, a JSON file with mcpServers, an MCP server as `mcp:COMMAND`, or "
+            f"built-in ones: {', '.join(BUILTIN_GROUPS)}; repeat.",
+        ),
+    ] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[list[Tool]]:
+        """Yield the tools; the MCP servers run meanwhile. Raises UsageError."""
+        tools: list[Tool] = []
+        servers: list[McpServerConfig] = []
+        commands = [source.removeprefix(_MCP) for source in self.tools if source.startswith(_MCP)]
+        for source in self.tools:
+            if source in BUILTIN_GROUPS:
+                tools += builtin_tools([source])
+            elif source.endswith(".json"):
+                servers += read_mcp_config(parse_path(source))
+            elif not source.startswith(_MCP):
+                tools += load_tools(source)
+        async with start_mcp_servers(commands, servers) as mcp_tools:
+            yield [*tools, *mcp_tools]
+
+    @asynccontextmanager
+    async def open_agent(self, database: Database, settings: Settings) -> AsyncIterator[Consolidator]:
+        """Yield an agent with the tools, which drives sessions of a database. Raises UsageError."""
+        from consolidator.runtime.agent import Consolidator  # which is not needed to name the tools
+
+        async with self.open() as tools, Consolidator(tools, settings=settings, database=database) as agent:
+            yield agent
+
+    async def list_names(self) -> list[str] | None:
+        """Return the names of the tools; None where no tools are named."""
+        if not self.tools:
+            return None
+        async with self.open() as tools:
+            return [tool.name for tool in tools]
+
+
+def load_tools(name: str) -> list[Tool]:
+    """Return the tools of a file; raise UsageError if it cannot be run or has none."""
+    path = parse_path(name).resolve()
+    spec = importlib.util.spec_from_file_location(f"tools_of_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UsageError(
+            f"{path} is not a Python file with tools, a .json file with mcpServers, `mcp:COMMAND`, or "
+            f"one of {', '.join(BUILTIN_GROUPS)}"
+        )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # pydantic resolves the type hints of its functions there
+    _allow_sibling_imports(path)
+    try:
+        spec.loader.exec_module(module)
+    except ConsolidatorError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    tools = {value.name: value for value in vars(module).values() if isinstance(value, Tool)}
+    if not tools:
+        raise UsageError(f"{path} has no tools: decorate functions with @tool (from consolidator import tool)")
+    return list(tools.values())
+
+
+def _allow_sibling_imports(path: Path) -> None:
+    """Let the file import modules from its own folder."""
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
