@@ -27,7 +27,7 @@ from benchmarks.model_use.stand_in_model import ModelUsage, count_embedded_token
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.demo import logs
+from consolidator.demo.story import FIRST_DAY, list_sources, write_logs
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
@@ -107,8 +107,8 @@ async def measure(
 def _write_corpora(target: Path, scale: str, folder: Path | None) -> list[ModelCorpus]:
     """Write the logs of the demo and synthetic dialogues below `target`."""
     demo = target / "demo"
-    logs.write_logs(demo, logs.FIRST_DAY, timedelta(days=DAYS[scale]))
-    corpora = [ModelCorpus("demo", [_parse_source(source) for source in logs.list_sources(demo)])]
+    write_logs(demo, FIRST_DAY, timedelta(days=DAYS[scale]))
+    corpora = [ModelCorpus("demo", [_parse_source(source) for source in list_sources(demo)])]
     count, length = DIALOGUES[scale]
     dialogues = target / "dialogues"
     dialogues.mkdir()

@@ -85,7 +85,7 @@ async def follow_to_end(hub: FollowHub, name: str) -> list[tuple[float, float]]:
         async for item in items:
             received = time.time()
             if item.piece is not None:
-                commit, sent = map(float, item.piece.text.split())
+                commit, sent = map(float, item.piece.delta.split())
                 latencies.append((received - sent, commit))
             elif item.event is not None and "sent" in item.event.data:
                 latencies.append((received - float(item.event.data["sent"]), 0.0))

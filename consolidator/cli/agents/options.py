@@ -14,8 +14,7 @@ import typer
 
 from consolidator.cli.common import parse_pairs, parse_path, parse_span, read_text
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.agent_defaults import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides, parse_amount
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.mcp_config import McpServerConfig, read_mcp_config, start_mcp_servers
 from consolidator.runtime.tools.tool import Tool

@@ -30,7 +30,6 @@ MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belo
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
-MIN_INDEX_SESSIONS = 2  # that used a file
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
@@ -39,6 +38,7 @@ _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
+_SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
 _NO_PAIR = re.compile(
     r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|lock|package\.json", re.IGNORECASE
@@ -139,7 +139,8 @@ def _index(history: History) -> Iterator[Lesson]:
         best = most_common(paths)
         if _TEST.sub("", name.partition(".")[0].lower()) in _NO_TWIN:
             continue  # a name that any folder may have
-        if paths[best] >= max(MIN_INDEX_SESSIONS, 2 * (paths.total() - paths[best])):
+        enough = 1 if _SEVERAL_WORDS.search(name.rpartition(".")[0]) else 2
+        if paths[best] >= max(enough, 2 * (paths.total() - paths[best])):
             places[name] = best
     ranked = sorted(places, key=lambda name: (-used[name].total(), name))[: 2 * MAX_INDEX]
     ranked = [name for name in ranked if name_harm(places[name]) is None][:MAX_INDEX]

@@ -46,13 +46,21 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, directory:
 
 
 def answer_failure(
-    lessons: Iterable[Lesson], tool: str, arguments: Any, error: str, directory: str | None = None
+    lessons: Iterable[Lesson],
+    tool: str,
+    arguments: Any,
+    error: str,
+    directory: str | None = None,
+    project: str | None = None,
 ) -> Told | None:
-    """Return what worked after such a failure in earlier sessions; None where nothing is known well enough."""
+    """Return what worked after such a failure in earlier sessions; None where nothing is known well enough.
+
+    `directory` is where the call ran, below the project's folder, and `project` that folder.
+    """
     known = list(lessons)
     line = shell_command(tool, arguments)
     if line is None:
-        return next(_answers_of_tool(known, tool, arguments, error), None)
+        return next(_answers_of_tool(known, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
     outcomes = judge_segments(segments, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
@@ -94,7 +102,9 @@ def _is_mistaken(line: str, repository: str) -> bool:
     return named not in (None, repository) and bool(set(str(named).split("/")) & set(repository.split("/")))
 
 
-def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: str) -> Iterator[Told]:
+def _answers_of_tool(
+    lessons: list[Lesson], tool: str, arguments: Any, error: str, project: str | None
+) -> Iterator[Told]:
     skill = _skill(tool, arguments)
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
@@ -104,7 +114,7 @@ def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: st
             yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
-        yield from _answers_of_path(lessons, paths[:1], error)
+        yield from _answers_of_path(lessons, paths[:1], error, project)
 
 
 def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
@@ -113,16 +123,28 @@ def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
     return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  ", text) is not None)
 
 
-def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Iterator[Told]:
-    """Yield where a file is that was looked for elsewhere."""
+def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:
+    """Yield where a file is that was looked for in another folder, under another root, or with another ending."""
     if not paths or not NOT_THERE.search(error):
         return
     for lesson in lessons:
         index = lesson.match.get("index", {})
         for path in paths:
-            place = index.get(path.rstrip("/").rsplit("/", 1)[-1])
-            if place is not None and not path.endswith(place):
-                yield Told(lesson, f"{code(path.rsplit('/', 1)[-1])} is at {code(place)} in this project.", place)
+            name = path.rstrip("/").rsplit("/", 1)[-1]
+            place = index.get(name) or _find_other_ending(index, path)
+            if place is None:
+                continue
+            if not path.endswith(place):
+                yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
+            elif project and path.startswith("/") and not path.startswith(project):
+                yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
+
+
+def _find_other_ending(index: dict[str, str], path: str) -> str | None:
+    """Return the file of the same folder and name with another ending: `x.yaml` for `x.yml`."""
+    stem = path.rpartition(".")[0]
+    places = [place for place in index.values() if stem and f"/{stem}".endswith("/" + place.rpartition(".")[0])]
+    return places[0] if len(places) == 1 else None
 
 
 def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:

@@ -18,6 +18,7 @@ from consolidator.jobs.merging.warning_file import WARNING_NOTE, WARNING_TOKENS
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
+from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
@@ -192,9 +193,13 @@ def _choose_for_start(known: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
 def _tells_a_step(row: SolutionRow, *, bound: bool = False) -> bool:
     """Whether a solution says what to do: no slot alone that is not bound, and no publishing or waiting.
 
-    These mend no other program.
+    These mend no other program. And to read a file before it is changed is what every agent does by itself.
     """
-    step = _STEP.match(str(row.body["fixes"][0].get("description") or ""))
+    description = str(row.body["fixes"][0].get("description") or "")
+    reading = re.match(r"first call (\w+)", description)
+    if reading is not None and READING_TOOLS.fullmatch(tool_base_name(reading[1])):
+        return False
+    step = _STEP.match(description)
     if step is None or step["program"] is None:
         return step is None or bound
     return step["program"] == str(row.body["failed"]).split(" ")[0]
@@ -246,7 +251,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     project = scope.project or ""
     known = await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
-    told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory)
+    told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory, scope.project)
     by_lesson = None
     if told is not None and told.text not in situation.shown and (item := _told_item(known, told, project)):
         by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(told, situation))
@@ -264,18 +269,10 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
             continue  # what was done last time is no fix of this error
         if not _tells_a_step(row, bound=True):
             continue
-        if _says_by_itself(situation.text, str(row.body["fixes"][0].get("description") or "")):
-            continue
         answer = _render("failure", FAILURE_NOTE, [Section("", [fix_item(row)])], tokens, dict(suggestion))
         if answer is not None:
             return answer
     return None
-
-
-def _says_by_itself(error: str, fix: str) -> bool:
-    """Whether an error says which tool to call first, or again, as a fix does: "Read it again before ..."."""
-    step = re.match(r"first call (\w+)", fix)
-    return step is not None and re.search(rf"\b{step[1]}\b[^.]*\b(?:first|again)\b", error) is not None
 
 
 def _told_item(known: dict[str, Lesson], told: Told, project: str) -> RecallItem | None:

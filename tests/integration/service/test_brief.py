@@ -141,7 +141,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """A lesson answers every failure and warns of every call; where these ran is kept."""
     places: list[tuple[Any, ...]] = []
 
-    def answer(known: Any, tool: str, arguments: Any, error: str, directory: str | None = None) -> Told | None:
+    def answer(known: Any, tool: str, _arguments: Any, error: str, directory: str | None, _project: Any) -> Told | None:
         places.append((tool, error, directory))
         return told_by(list(known), "Without `rtk`: `bun run test`.", "bun run test")
 
@@ -190,6 +190,24 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
     assert "never worked here" in await ask(database, hook("PreToolUse", **FAILED))
     await forget_lesson(database, id)
     assert await ask(database, hook("PreToolUse", **FAILED)) == ""
+
+
+async def test_to_read_a_file_before_it_is_changed_is_no_news(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    edit = {"file_path": f"{SHOP}/a.py", "old_string": "one", "new_string": "two"}
+    for number in range(4):
+        events = [
+            *call_and_result("a", "Edit", edit, "Error: the old text stands in no line of it", "error"),
+            *call_and_result("b", "Read", {"file_path": edit["file_path"]}, "1"),
+            *call_and_result("c", "Edit", {**edit, "old_string": "1"}),
+        ]
+        await log_events(database, f"s{number}", events, agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+    await run_job(database, settings)
+    assert "call Read" not in await tell(database)
+    failed = {"tool_name": "Edit", "tool_input": edit, "error": "Error: the old text stands in no line of it"}
+    assert await ask(database, hook("PostToolUseFailure", **failed)) == ""
 
 
 @pytest.mark.parametrize(("cure", "is_told"), [("git push", False), ("make clean", True)], ids=["publishes", "mends"])

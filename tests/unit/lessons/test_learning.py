@@ -273,12 +273,21 @@ def test_twins_and_follow_ups_of_a_change_are_told() -> None:
     assert "After a change of `*.css` `pnpm run css:build` is run (3 of 3 times)." in lines
 
 
-def test_a_file_that_is_looked_for_elsewhere_is_found_by_its_name() -> None:
-    lessons = learn(2, lambda log: log.read("api/src/checkout-flow.ts"))
-    arguments = {"file_path": f"{HOME}/lib/checkout-flow.ts"}
-    told = answer_failure(lessons, "Read", arguments, "File does not exist.")
-    assert told is not None
-    assert told.call == "api/src/checkout-flow.ts"
+@pytest.mark.parametrize(
+    ("asked", "call"),
+    [
+        (f"{HOME}/lib/checkout-flow.ts", "api/src/checkout-flow.ts"),
+        (f"{HOME}/api/src/checkout-flow.tsx", "api/src/checkout-flow.ts"),
+        ("/home/other/api/src/checkout-flow.ts", f"{HOME}/api/src/checkout-flow.ts"),
+        (f"{HOME}/api/src/checkout-flow.ts", None),  # it is gone
+        (f"{HOME}/web/flow.ts", None),
+        (f"{HOME}/web/server.ts", None),  # a name of one word is another file's, too
+    ],
+)
+def test_a_file_that_is_looked_for_elsewhere_is_found(asked: str, call: str | None) -> None:
+    lessons = learn(1, lambda log: log.read("api/src/checkout-flow.ts").read("api/src/server.ts"))
+    told = answer_failure(lessons, "Read", {"file_path": asked}, "File does not exist.", "", HOME)
+    assert (told.call if told else None) == call
 
 
 def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -> None:
