@@ -322,7 +322,7 @@ async def test_pieces_that_a_crash_left_behind_their_events_go_the_next_night(
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     with monkeypatch.context() as patch:
-        patch.setattr(retention_store, "list_sessions_with_stale_output", raise_killed)
+        patch.setattr("consolidator.store.log.retention.delete_output", raise_killed)
         with pytest.raises(RuntimeError):
             await prune(database, older_than=MONTH)
     assert await remaining_seqs(database) == {}
@@ -330,7 +330,7 @@ async def test_pieces_that_a_crash_left_behind_their_events_go_the_next_night(
     assert await count_message_output(database) == {}
 
 
-async def raise_killed(*_: Any) -> None:
+async def raise_killed(*_: Any, **__: Any) -> None:
     raise RuntimeError("killed")
 
 
