@@ -91,9 +91,7 @@ MANY = {"WRONG_TOKENS_PER_MINUTE": 100_000, "STREAMS": 500}  # no test that coun
 
 
 @contextmanager
-def serve(
-    dsn: str, home: Path, *options: str, limits: Mapping[str, int] = MANY, **variables: str
-) -> Iterator[ApiServer]:
+def serve(dsn: str, home: Path, *options: str, limits: Any = MANY, **variables: str) -> Iterator[ApiServer]:
     """Run the service on a database, with options of its command; it must end by itself when it is told to.
 
     `limits` are constants of the API's door that it has in place of its own.
