@@ -4,29 +4,46 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import datetime
+from typing import Any
+
+from sqlalchemy import case, column, func, not_, table, true
+from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
-from consolidator.models.fact import FactRow
+from consolidator.models.fact import CandidateTable, FactRow, FactTable
 from consolidator.models.memory_filter import FactFilter, MemoryScope, Page, ProcedureFilter, SolutionFilter
-from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
-from consolidator.models.solution import SolutionRow
-from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
-from consolidator.store.keyset import Select, SortKey, fetch_page
+from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
+from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.facts.visibility import fact_conditions
+from consolidator.store.keyset import SortKey, fetch_page, in_memories
 
-# The columns of a fact that `fact_version` keeps.
-_VERSIONED = "value, sentence, valid_from, valid_to, superseded_at, superseded_by, superseded_reason"
+_VERSIONED = (
+    "value",
+    "sentence",
+    "valid_from",
+    "valid_to",
+    "superseded_at",
+    "superseded_by",
+    "superseded_reason",
+)  # the columns of a fact that `fact_version` keeps
 FACT_POSITION = (str, int, int, int, int, str, str)  # the kinds of a position's values, as a cursor has them
 PROCEDURE_POSITION = (int, int, bool, float, float, str)
 SOLUTION_POSITION = (int, int, bool, int, int, str)
-_WORKS = f"coalesce((procedure.body #>> '{{success,mean}}')::float >= {MIN_SUCCESS}, true)"
-# Nobody has said or recalled a fact since a time, and memory knew it before; its latest evidence is found by the key.
-_IS_UNUSED = """
-    (fact.trust <> 'person' and fact.recorded_at < %(unused_since)s
-     and coalesce(fact.last_recalled_at, fact.recorded_at) < %(unused_since)s
-     and coalesce((select occurred_at from candidate
-                   where candidate.id = fact.evidence[cardinality(fact.evidence)]) < %(unused_since)s, true))
-"""
+_WORKS = func.coalesce(col(ProcedureTable.body)["success"]["mean"].as_float() >= MIN_SUCCESS, True)
+
+
+def _is_unused(since: datetime) -> Any:
+    """Return the condition that nobody has said or recalled a fact since a time, and memory knew it before."""
+    latest = col(FactTable.evidence)[func.cardinality(col(FactTable.evidence))]
+    of_latest = col(CandidateTable.id) == latest
+    said_at = select(col(CandidateTable.occurred_at)).where(of_latest).scalar_subquery()  # by the key, for each fact
+    return and_(
+        col(FactTable.trust) != "person",
+        col(FactTable.recorded_at) < since,
+        func.coalesce(col(FactTable.last_recalled_at), col(FactTable.recorded_at)) < since,
+        func.coalesce(said_at < since, True),
+    )
 
 
 async def list_facts(
@@ -46,41 +63,48 @@ async def list_facts(
     after, as_of, valid_at = filters.after, filters.as_of, filters.valid_at
     if after is not None:  # what counts as unused stays the same from page to page
         unused_since = datetime.fromisoformat(after[0]) if after[0] else None
-    statement, at = _select_facts(as_of)
+    statement, columns_as_of = _select_facts(as_of)
+    superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
     if as_of is not None:
-        is_believed = f"({at['superseded_at']} is null or {at['superseded_at']} > %(as_of)s)"
-        statement = statement.where("fact.recorded_at <= %(as_of)s", is_believed)
-    if valid_at is not None:
         statement = statement.where(
-            f"{at['valid_from']} <= %(valid_at)s",
-            f"({at['valid_to']} is null or {at['valid_to']} > %(valid_at)s)",
-            "fact.id not in (select fact_id from tombstone)",
-            # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
-            f"({at['superseded_at']} is null or {at['valid_to']} is not null)",
-            f"{at['superseded_reason']} is distinct from 'revision'",
-            valid_at=valid_at,
+            col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
         )
+    if valid_at is not None:
+        tombstones: Any = table("tombstone", column("fact_id"))
+        forgotten = select(tombstones.c.fact_id)
+        statement = statement.where(
+            columns_as_of["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at)
+        )
+        statement = statement.where(col(FactTable.id).not_in(forgotten))
+        # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
+        statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
+        statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
     if not filters.include_superseded and as_of is None and valid_at is None:
-        statement = statement.where("fact.superseded_at is null")
-    statement = statement.in_memories(filters).equal(filters, "project", "peer", "kind", "trust")
+        statement = statement.where(superseded_at.is_(None))
+    statement = in_memories(statement, FactTable, filters)
+    for name in ("project", "peer", "kind", "trust"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(FactTable, name)) == value)
     if filters.flagged:
-        statement = statement.where("fact.flagged is not null")
-    if visible_to is not None or of_project is not None:
-        visible = fact_condition("fact", of_person=visible_to is not None, of_project=of_project is not None)
-        statement = statement.where(visible, person=visible_to, min_people=MIN_PEOPLE, of_project=of_project)
-    if unused_since is not None:
-        statement = statement.where(unused_since=unused_since)
+        statement = statement.where(col(FactTable.flagged).is_not(None))
+    for condition in fact_conditions(peer=visible_to, project=of_project):
+        statement = statement.where(condition)
+    is_unused = None if unused_since is None else _is_unused(unused_since)
     page = await fetch_page(
         conn,
         FactRow,
         statement,
         SortKey(
-            ("fact.sessions", "fact.steers_succeeded - fact.steers_failed", at["valid_from"]),
-            "fact.id",
+            (
+                col(FactTable.sessions),
+                col(FactTable.steers_succeeded) - col(FactTable.steers_failed),
+                columns_as_of["valid_from"],
+            ),
+            col(FactTable.id),
             lambda row: (row.sessions, row.steers_succeeded - row.steers_failed, row.valid_from),
         ),
-        parts=() if unused_since is None else (f"not {_IS_UNUSED}", _IS_UNUSED),
-        searched=at["sentence"],
+        parts=() if is_unused is None else (not_(is_unused), is_unused),
+        searched=columns_as_of["sentence"],
         filters=replace(filters, after=None if after is None else after[1:]),
     )
     if page.position is not None:
@@ -88,18 +112,26 @@ async def list_facts(
     return page
 
 
-def _select_facts(as_of: datetime | None) -> tuple[Select, dict[str, str]]:
+def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
-    versioned = _VERSIONED.split(", ")
+    current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
     if as_of is None:
-        return Select("fact"), {name: f"fact.{name}" for name in versioned}
-    was = {n: f"case when version.fact_id is not null then version.{n} else fact.{n} end" for n in versioned}
-    columns = (f"{was.get(column.name, f'fact.{column.name}')} as {column.name}" for column in fields(FactRow))
-    version = f"""left join lateral (
-        select fact_id, {_VERSIONED} from fact_version
-        where fact_id = fact.id and until > %(as_of)s order by until limit 1
-    ) as version on true"""
-    return Select("fact", (), {"as_of": as_of}, ", ".join(columns), version), was
+        return select(FactTable), current_columns
+    versions: Any = table("fact_version", column("fact_id"), column("until"), *map(column, _VERSIONED))
+    of_fact = select(versions).where(versions.c.fact_id == col(FactTable.id), versions.c.until > as_of)
+    version = of_fact.order_by(versions.c.until).limit(1).lateral("version")
+    columns_as_of = {
+        name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
+        for name in _VERSIONED
+    }
+    columns = [
+        columns_as_of[field.name].label(field.name)
+        if field.name in columns_as_of
+        else col(getattr(FactTable, field.name))
+        for field in fields(FactRow)
+    ]
+    statement: Any = select(*columns).select_from(FactTable)
+    return statement.outerjoin(version, true()), columns_as_of
 
 
 async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[ProcedureRow]:
@@ -108,49 +140,50 @@ async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[Pr
     Those of an agent as a whole belong to each of its projects. Without a peer, here and in the other lists, they are
     what all sessions taught: for the owner of the machine.
     """
-    worth = () if filters.include_unworthy else ("procedure.worth > 0",)
+    statement: Any = select(ProcedureTable).where(col(ProcedureTable.retired_at).is_(None))
+    if not filters.include_unworthy:
+        statement = statement.where(col(ProcedureTable.worth) > 0)
     return await fetch_page(
         conn,
         ProcedureRow,
-        _in_scope(Select("procedure", ("procedure.retired_at is null", *worth)), filters),
+        _in_scope(statement, ProcedureTable, filters),
         SortKey(
-            (_WORKS, "procedure.worth", "procedure.rank"),
-            "procedure.id",
+            (_WORKS, col(ProcedureTable.worth), col(ProcedureTable.rank)),
+            col(ProcedureTable.id),
             lambda row: (not row.mostly_fails, row.worth, row.rank),
         ),
-        searched="procedure.title",
+        searched=col(ProcedureTable.title),
         filters=filters,
     )
 
 
 async def list_solutions(conn: Connection, filters: SolutionFilter) -> Page[SolutionRow]:
     """Return a page of solutions: confirmed ones first, then those of errors that most sessions met."""
-    statement = Select("solution", ("solution.retired_at is null",))
+    statement: Any = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
     if not filters.include_unsolved:
-        lengths = (f"jsonb_array_length(solution.body -> '{name}') > 0" for name in ("fixes", "withheld"))
-        statement = statement.where(f"({' or '.join(lengths)})")
+        body, length = col(SolutionTable.body), func.jsonb_array_length
+        statement = statement.where(or_(length(body["fixes"]) > 0, length(body["withheld"]) > 0))
     return await fetch_page(
         conn,
         SolutionRow,
-        _in_scope(statement, filters),
+        _in_scope(statement, SolutionTable, filters),
         SortKey(
-            ("solution.confirmed", "solution.sessions", "solution.occurrences"),
-            "solution.id",
+            (col(SolutionTable.confirmed), col(SolutionTable.sessions), col(SolutionTable.occurrences)),
+            col(SolutionTable.id),
             lambda row: (row.confirmed, row.sessions, row.occurrences),
         ),
-        searched="solution.search",
+        searched=col(SolutionTable.search),
         filters=filters,
     )
 
 
-def _in_scope(statement: Select, scope: MemoryScope) -> Select:
-    table, audiences = statement.table, audiences_for(scope.peer)
-    audience = (
-        f"starts_with({table}.audience, '{ALL}')" if audiences is None else f"{table}.audience = any(%(audiences)s)"
-    )
-    statement = statement.where(audience, audiences=audiences).in_memories(scope)
+def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
+    audiences = audiences_for(scope.peer)
+    audience = col(table.audience)
+    statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
+    statement = in_memories(statement, table, scope)
     if scope.project_alone:
-        return statement.where(f"{table}.project = %(project)s", project=scope.project)
+        return statement.where(table.project == scope.project)
     if scope.project:
-        return statement.where(f"({table}.project is null or {table}.project = %(project)s)", project=scope.project)
+        statement = statement.where(or_(table.project.is_(None), table.project == scope.project))
     return statement

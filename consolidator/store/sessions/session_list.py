@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, literal, or_, tuple_
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
 
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
-from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow, StoredStatus
-from consolidator.store.keyset import Select
-
-_STATUS: dict[StoredStatus, str] = {
-    "open": "session.status = 'open'",
-    "ended": "session.status = 'ended'",
-    "running": "session.status = 'open' and session.lease_owner is not null and session.lease_until > %(now)s",
-    "waiting": "session.status = 'open' and session.attention <> '{}'::jsonb",
-    "pending": "session.status = 'open' and session.pending",
-    "failed": "session.error is not null",
-}
-_IS_OF_PERSON = """(root.id is null and coalesce(session.peer, '') = %(person)s
-                    or root.id is not null and coalesce(root.peer, '') = %(person)s)"""
+from consolidator.models.session import (
+    SessionCursor,
+    SessionFilter,
+    SessionOrder,
+    SessionRow,
+    SessionTable,
+    StoredStatus,
+)
+from consolidator.store.keyset import fetch_selected
 
 
 def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:
@@ -37,23 +39,34 @@ async def list_page(
     now: datetime,
 ) -> list[SessionRow]:
     """Return the next sessions after a cursor; `person` is whose they must be: the peer of their lineage's root."""
-    moment = "session.last_occurred_at" if order == "latest" else "session.created_at"
-    joined = "" if person is None else "left join session root on root.id = session.root_id"
-    query = _select(filters, Select("session", joined=joined), now)
+    table = SessionTable
+    moment = col(table.last_occurred_at) if order == "latest" else col(table.created_at)
+    query = select(table).limit(limit)
+    for condition in _conditions(filters, now):
+        query = query.where(condition)
     if person is not None:
-        query = query.where(_IS_OF_PERSON, person=person)
+        root = aliased(SessionTable)
+        query = query.outerjoin(root, col(root.id) == col(table.root_id)).where(
+            or_(
+                and_(col(root.id).is_(None), func.coalesce(table.peer, "") == person),
+                and_(col(root.id).is_not(None), func.coalesce(root.peer, "") == person),
+            )
+        )
+    day = col(table.last_day)  # in the order of an index; with it few sessions are sorted, those of some days
+    place = tuple_(moment, col(table.id))
     if after is not None:
-        comparison = ">" if order == "runs" else "<"
-        query = query.where(f"({moment}, session.id) {comparison} (%(at)s, %(last_id)s)", at=after.at, last_id=after.id)
+        mark = tuple_(literal(after.at), literal(after.id))
+        query = query.where(place > mark if order == "runs" else place < mark)
         if order == "latest":
-            query = query.where("session.last_day <= %(day)s", day=after.at.astimezone(UTC).date())
-    direction = "" if order == "runs" else " desc"
-    # In the order of an index; with the day few sessions are sorted, those of some days.
-    ordered = ("session.last_day desc, " if order == "latest" else "") + f"{moment}{direction}, session.id{direction}"
-    return await query.fetch(conn, SessionRow, ordered, limit)
+            query = query.where(day <= after.at.astimezone(UTC).date())
+    ordered: tuple[Any, ...] = (moment.desc(), col(table.id).desc())
+    if order != "created":
+        ordered = (moment, col(table.id)) if order == "runs" else (day.desc(), *ordered)
+    return await fetch_selected(conn, SessionRow, query.order_by(*ordered))
 
 
-def _select(filters: SessionFilter, query: Select, now: datetime) -> Select:
+def _conditions(filters: SessionFilter, now: datetime) -> list[ColumnElement[bool]]:
+    table = SessionTable
     equal = {
         "agent": filters.agent,
         "project": filters.project,
@@ -66,13 +79,32 @@ def _select(filters: SessionFilter, query: Select, now: datetime) -> Select:
         "kind": filters.kind,
         "root_id": filters.root,
     }
-    given = {name: value for name, value in equal.items() if value is not None}
-    query = query.where(*(f"session.{name} = %({name})s" for name in given), **given)
-    if filters.labels:  # the first condition as the index says
-        labels = dumps(dict(filters.labels))
-        query = query.where("session.labels <> '{}'::jsonb", "session.labels @> %(labels)s::jsonb", labels=labels)
+    conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
+    if filters.labels:
+        conditions.append(col(table.labels) != literal("{}").cast(JSONB))  # as the index says
+        conditions.append(col(table.labels).op("@>")(literal(dumps(dict(filters.labels))).cast(JSONB)))
     if filters.since is not None:
-        query = query.where("session.last_occurred_at >= %(since)s", since=filters.since)
+        conditions.append(col(table.last_occurred_at) >= filters.since)
     if not filters.hidden:
-        query = query.where("session.hidden is false")
-    return query if filters.status is None else query.where(_STATUS[filters.status], now=now)
+        conditions.append(col(table.hidden).is_(False))
+    return [*conditions, *_status_conditions(filters.status, now)]
+
+
+def _status_conditions(status: StoredStatus | None, now: datetime) -> list[ColumnElement[bool]]:
+    table = SessionTable
+    is_open = col(table.status) == "open"
+    match status:
+        case None:
+            return []
+        case "open":
+            return [is_open]
+        case "ended":
+            return [col(table.status) == "ended"]
+        case "running":
+            return [is_open, col(table.lease_owner).is_not(None), col(table.lease_until) > now]
+        case "waiting":
+            return [is_open, col(table.attention) != literal("{}").cast(JSONB)]
+        case "pending":
+            return [is_open, col(table.pending).is_(True)]
+        case "failed":
+            return [col(table.error).is_not(None)]
