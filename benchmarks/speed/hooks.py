@@ -83,7 +83,7 @@ def _time_hooks(report: Report, home: Path, sentences: Sequence[str], runs: int)
     for number in range(runs):
         durations["bare"].append(_time(bare, b"")[0])
         for event, fields in moments.items():
-            command = [sys.executable, "-I", "-S", program.__file__, str(home), event]
+            command = [sys.executable, "-I", "-S", program.__file__, str(home), event, "claude-code"]
             said = {"prompt": sentences[number % len(sentences)]} if event == "UserPromptSubmit" else fields
             payload = {"session_id": f"{event}-{number}", "cwd": PROJECT, "hook_event_name": event, **said}
             seconds, answer = _time(command, json.dumps(payload).encode())
