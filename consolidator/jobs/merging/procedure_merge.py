@@ -36,7 +36,7 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.calls import digests, procedures, scopes
 
-VERSION = "latest-4"  # of how scopes are learned and published; an agent of another version is published again
+VERSION = "latest-5"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq

@@ -63,7 +63,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        if not (is_plain and fix["confirmed"] and fix.get("form")):
+        if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
         bound = form.bind(line, texts, fix["values"])
