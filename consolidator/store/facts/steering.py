@@ -19,13 +19,8 @@ async def save(
     await execute_each(conn, _SQL["save_steer"], [row_values(row) | {"run_id": run_id} for row in steers])
     await execute_each(conn, _SQL["save_task_outcome"], [row_values(row) | {"run_id": run_id} for row in outcomes])
     if outcomes:
-        ended = {
-            "task_sessions": [row.session_id for row in outcomes],
-            "tasks": [row.task for row in outcomes],
-            "seqs": [row.seq for row in outcomes],
-            "runs": [run_id] * len(outcomes),
-        }
-        await execute(conn, _SQL["renew_steers"], ended)
+        ended = {name: [getattr(row, name) for row in outcomes] for name in ("session_id", "task", "seq")}
+        await execute(conn, _SQL["renew_steers"], ended | {"run_id": [run_id] * len(outcomes)})
     if steers or outcomes:
         values = {
             "steer_sessions": [row.session_id for row in steers],
