@@ -6,8 +6,9 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
+from unittest import mock
 
 import psycopg
 from psycopg import sql
@@ -17,6 +18,8 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
+from consolidator.store.calls import error_records
+from consolidator.store.memory import learned
 from tests.databases import Row
 from tests.support import PATIENCE, assistant_response, call_and_result, later, log_events, run_job, user_message
 
@@ -193,3 +196,13 @@ async def run_next_night(database: Database, clock: FrozenClock, settings: Setti
     """Advance the clock, by an hour unless `span` says otherwise, and run a consolidation."""
     clock.set(later(clock.now(), **(span or {"hours": 1})))
     return await run_job(database, settings)
+
+
+@contextmanager
+def limit_records(number: int) -> Iterator[None]:
+    """Have solutions be made of so many of the latest error records."""
+    queries = error_records.list_of_fingerprints, error_records.count_with_news, learned.save_failed_again
+    with ExitStack() as stack:
+        for query in queries:
+            stack.enter_context(mock.patch.dict(query._defaults, latest=number))
+        yield

@@ -15,10 +15,10 @@ from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from consolidator.store.calls import digests, error_records
+from consolidator.store.calls import digests
 from tests.integration.conftest import OpenDatabase
 from tests.logs import NightPlan, ScriptedSession, Story, make_story, steer_tasks
-from tests.nights import all_learned, assert_ledger_balances, open_replica
+from tests.nights import all_learned, assert_ledger_balances, limit_records, open_replica
 from tests.support import FULL, assert_invariants, log_events, read_memory
 
 PROPERTY = settings(
@@ -80,7 +80,7 @@ def test_any_cut_into_nights_learns_what_one_batch_does(
 def test_a_history_longer_than_what_scopes_are_learned_from_teaches_the_same(
     fresh: OpenDatabase, tmp_path_factory: pytest.TempPathFactory, seed: int, size: int
 ) -> None:
-    with mock.patch.object(digests, "MAX_SESSIONS", size), mock.patch.object(error_records, "MAX_RECORDS", size):
+    with mock.patch.object(digests, "MAX_SESSIONS", size), limit_records(size):
         _compare(fresh, make_story(seed), tmp_path_factory.getbasetemp())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -14,7 +13,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.store.calls import error_records
 from tests.integration.conftest import OpenDatabase
-from tests.nights import failed_command_events, query_rows, run_next_night
+from tests.nights import failed_command_events, limit_records, query_rows, run_next_night
 from tests.support import assert_invariants, log_events, read_memory
 
 pytestmark = pytest.mark.usefixtures("agents_apart")
@@ -25,7 +24,7 @@ COUNTED = "select occurrences, sessions, body -> 'evidence' -> 0 ->> 'session' a
 async def test_a_solution_is_made_of_the_latest_records_alone(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    with mock.patch.object(error_records, "MAX_RECORDS", 3):
+    with limit_records(3):
         for number in range(5):
             await log_events(database, f"s{number}", failed_command_events(0), project="shop")
             await run_next_night(database, clock, settings)
@@ -39,7 +38,7 @@ async def test_a_solution_is_made_of_the_latest_records_alone(
 async def test_an_erasure_makes_a_solution_of_the_latest_records_that_are_left(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    with mock.patch.object(error_records, "MAX_RECORDS", 3):
+    with limit_records(3):
         for number in range(5):
             await log_events(database, f"s{number}", failed_command_events(0), project="shop")
             await run_next_night(database, clock, settings)
@@ -62,7 +61,7 @@ async def test_nights_with_more_records_than_are_read_teach_what_one_batch_does(
     fresh: OpenDatabase, settings: Settings
 ) -> None:
     learned: list[Any] = []
-    with mock.patch.object(error_records, "MAX_RECORDS", 3):
+    with limit_records(3):
         for is_nightly in (True, False):
             async with fresh() as database:
                 assert isinstance(database.clock, FrozenClock)

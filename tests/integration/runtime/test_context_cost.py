@@ -12,7 +12,7 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
-from consolidator.store.sessions import sessions
+from consolidator.store.sessions import lineage, sessions
 from consolidator.store.turns import context as store
 from tests.nights import query_rows
 
@@ -65,9 +65,11 @@ async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_o
         span = events.Span(name, row["head"] - 50, row["head"], (row["created_at"], row["last_event_at"]))
         rows, pages = await count_touched_blocks(long_logs, events._SQL["read"], {**span.values(), "limit": None})
         view, _ = await count_touched_blocks(long_logs, store._SQL["load_view"], {"session": name})
-        bounds = {"session": name, "low": row["created_at"], "high": row["last_event_at"]}
+        bounds = {"session": name, "low": row["created_at"], "high": row["last_event_at"], "limit": 1}
         question_cost, _ = await count_touched_blocks(
-            long_logs, store._SQL["read_last_user_message"], {**bounds, "after": 0, "upto": row["head"] - 50}
+            long_logs,
+            store._SQL["read_last_user_message"],
+            {**bounds, "after": 0, "upto": row["head"] - 50},
         )
         cost[name] = (rows, view, question_cost, pages)
     assert cost["long"][:3] == cost["short"][:3]
@@ -80,13 +82,14 @@ async def test_a_context_reads_the_same_rows_however_long_the_log(
 ) -> None:
     row_counts: list[int] = []
 
-    async def count_rows(conn: Any, span: events.Span, limit: int | None = None) -> Any:
-        rows = await read_rows(conn, span, limit=limit)
+    async def count_rows(conn: Any, part: Any, **named: Any) -> Any:
+        rows = await read_rows(conn, part, **named)
         row_counts.append(len(rows))
         return rows
 
-    read_rows = events.read_rows
-    monkeypatch.setattr(events, "read_rows", count_rows)
+    read_rows = lineage.read_rows
+    for module in (lineage, store):
+        monkeypatch.setattr(module, "read_rows", count_rows)
     async with long_logs.connection() as conn:
         context = await build_context(conn, "long", ContextRequest("window", last=50))
         assert (context.first_seq, context.upto_seq, sum(row_counts)) == (LONG - 49, LONG, 50)
