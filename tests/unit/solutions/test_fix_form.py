@@ -346,3 +346,12 @@ def test_a_refused_commit_is_resolved_by_the_command_that_made_the_check_pass() 
     edit = ("Edit", {"file_path": "a.ts", "old_string": "a", "new_string": "b"}, True, "done")
     assert "git commit" in refused_commit(edit, shell_call("bun run lint"))["fixes"][0]["resolving"]
     assert refused_commit()["fixes"][0]["resolving"] == "git add . && git commit -m x"
+
+
+def test_a_form_of_an_earlier_version_binds_nothing_until_a_night_derives_it_again() -> None:
+    solution = learn(push("one"), push("two"), push("three"))
+    assert "origin four" in str(suggest(solution, UPSTREAM.format("four", "four"), "Bash", command="git push").text)
+    for fix in solution["fixes"]:
+        fix["form"] = {"kind": "call", "tool": None, "texts": {"": ["git push"]}, "failed": {}}
+    answer = suggest_fix(solution, UPSTREAM.format("four", "four"), FailedCall("Bash", {"command": "git push"}))
+    assert answer is None or "origin four" not in answer.text
