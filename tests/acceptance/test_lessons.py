@@ -54,7 +54,7 @@ def test_a_moment_that_needs_a_text_says_so(cli: CommandLine) -> None:
         assert (code, advice in err) == (2, True), err
     assert cli("brief", "make it green", "--moment", "prompt", "--project", "/none")[:2] == (
         0,
-        "nothing is told in the project /none: no session worked there; `--project NAME` names another one\n",
+        "nothing is told in the project /none; `--project NAME` names another one\n",
     )
 
 

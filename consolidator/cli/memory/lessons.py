@@ -146,8 +146,8 @@ def brief_command(
 
 def _show_brief(preview: BriefPreview) -> None:
     if not preview.text:
-        hint = "" if preview.agent else ": no session worked there; `--project NAME` names another one"
-        print_line(f"nothing is told{f' in the project {preview.project}' if preview.project else ''}{hint}")
+        place = f" in the project {preview.project}" if preview.project else ""
+        print_line(f"nothing is told{place}; `--project NAME` names another one")
         return
     print_line(preview.text)
     print_line(f"{pluralize(len(preview.lines), 'line')}, about {preview.tokens} tokens", style="dim")
