@@ -9,7 +9,7 @@ from typing import Any
 
 from consolidator.database import Database
 from tests.acceptance.claude_home import PROJECT, ClaudeSession, wait_for
-from tests.nights import query_number, start_cli
+from tests.nights import start_cli, wait_until_counted
 from tests.support import PATIENCE, in_thread, read_memory, run_cli
 
 NO_WRAPPER = "Exit code 2\nerror: unrecognized subcommand 'pnpm'"
@@ -46,7 +46,7 @@ async def test_one_agents_failure_is_in_the_next_ones_brief_before_a_night(
         for name in ("one", "two", "three"):
             write_session(tmp_path, name)
         assert "`wrap pnpm …` always fails" in await in_thread(wait_for, lambda: start_brief())
-        assert await query_number(database, ENDED) >= 1
+        await wait_until_counted(database, ENDED)
         service.send_signal(signal.SIGTERM)
         await in_thread(service.communicate, None, PATIENCE)
     assert service.returncode == 0
