@@ -21,9 +21,9 @@ from consolidator.api import problems
 from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.viewer import Viewer
 from consolidator.service.credentials import BearerTokens
 from consolidator.service.request_limits import Refused, WorkPlaces, is_called_rightly, read_pieces, receive_again
-from consolidator.service.viewer import Viewer
 
 BODY_BYTES = 4 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024  # of a bundle

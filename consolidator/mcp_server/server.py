@@ -31,11 +31,11 @@ from starlette.types import Scope as AsgiScope
 from consolidator.errors import ConsolidatorError
 from consolidator.mcp_server.tools import CONTEXT, MemoryTools
 from consolidator.models.memory_filter import OLD_NAMES
+from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.log.record import RECORDER
 from consolidator.service.request_limits import RequestLimits, WorkPlaces
-from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 
 MAX_SHOWN = 40  # characters of a rejected value

@@ -34,13 +34,13 @@ from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
+from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.runtime.turn.sessions import load_pending_calls
+from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.recall import recall_for_message
-from consolidator.service.sessions.access import find_session_id, stop_turn
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.settings import load_settings
 
@@ -334,7 +334,7 @@ class TerminalChat:
             allow = reply.casefold() in ("y", "yes")
             reason = None if allow or reply.casefold() in ("", "n", "no") else reply
             await sessions.decide_approval(
-                self._agent.database, call.call_id, allow=allow, reason=reason, surface=self._agent.surface
+                self._agent.database, call.call_id, allow=allow, reason=reason, viewer=self._agent.viewer
             )
             calls = await load_pending_calls(self._agent.database, self._session.id)
             if not any(call.kind == "approval" for call in calls):
