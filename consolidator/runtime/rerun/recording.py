@@ -469,14 +469,14 @@ class RecordedRun:
 
 
 async def read_past(
-    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None, limit: int = 2**62
 ) -> AsyncIterator[Event]:
-    """Yield the events of a session's past after a position, page by page; by default all that can be read."""
+    """Yield the first events of a session's past after a position, page by page; by default all that can be read."""
     async with database.connection() as conn:
         session = await sessions.get(conn, session_id)
         lineage = await load_lineage(conn, session_id, session)
     position = max(lineage.readable_after, lineage.begins_after if after is None else after)
-    end = session.head if upto is None else min(upto, session.head)
+    end = min(session.head, position + limit, session.head if upto is None else upto)
     while position < end:
         page_end = min(position + _PAGE, end)
         async with database.connection() as conn:
@@ -510,11 +510,11 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
 
 
 async def read_turns(
-    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+    database: Database, session_id: str, *, after: int | None = None, limit: int = 2**62
 ) -> list[RecordedTurn]:
-    """Return the turns of a session's past between two positions; results of calls as their hash and beginning."""
+    """Return the turns of a session's first events after a position; results of calls as their hash and beginning."""
     fold = RunFold(_price)
-    async for event in read_past(database, session_id, after=after, upto=upto):
+    async for event in read_past(database, session_id, after=after, limit=limit):
         fold.feed(event)
     return fold.turns
 
