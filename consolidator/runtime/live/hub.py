@@ -26,7 +26,9 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Position, restore_position
+from consolidator.runtime.session.access import check_reach
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
@@ -154,15 +156,22 @@ class FollowHub:
         return len(self._followers)
 
     async def follow(
-        self, session_id: str, after: Cursor | None = None, *, whole: bool = False, history: bool = False
+        self,
+        session_id: str,
+        after: Cursor | str | None = None,
+        *,
+        whole: bool = False,
+        history: bool = False,
+        viewer: Viewer = OWNER,
     ) -> AsyncGenerator[FollowedItem, None]:
-        """Yield what is in a session after a cursor and what comes, each once and in order, until the session is over.
+        """Yield a session's items after a cursor (`"42"`, `"42.7"`) and those to come, each once and in order.
 
-        From its first own event on where `after` is `Cursor(0)`, from its end on where it is None. With `whole`,
-        answers come as events alone. With `history`, a child's ancestors' events come first, whole.
-        Raises NotFound, and UsageError for a cursor beyond the log.
+        None begins at the end of the log, `"0"` at its own first event. An answer's text comes in pieces, and its event
+        without it; with `whole` in its event alone. With `history`, a child's ancestors' events come first, whole. Ends
+        with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
         """
-        follower = await self._open(session_id, whole=whole)
+        after = Cursor.parse(after) if isinstance(after, str) else after
+        follower = await self._open(session_id, viewer, whole=whole)
         try:
             session, fold = follower.session, follower.fold
             floor = max(session.pruned_to, session.base_seq)
@@ -196,12 +205,13 @@ class FollowHub:
             if not self._followers[session_id]:
                 del self._followers[session_id]  # its mark runs out
 
-    async def _open(self, session_id: str, *, whole: bool) -> _Follower:
-        """Return a new follower of a session, which is marked. Raises NotFound."""
+    async def _open(self, session_id: str, viewer: Viewer, *, whole: bool) -> _Follower:
+        """Return a new follower of a session, which is marked. Raises Forbidden and NotFound."""
         async with self._opening:
             if session_id not in self._followers and len(self._followers) >= MAX_FOLLOWED_SESSIONS:
                 raise UsageError(f"{MAX_FOLLOWED_SESSIONS:,} sessions are followed already by this process")
             async with self.database.connection() as conn:
+                await check_reach(conn, viewer, session_id, "read")
                 if session_id not in self._followers:  # marked before it is read: all is heard that is committed later
                     await store.mark_followed(conn, [session_id], MARK_SECONDS)
                 session = await sessions.get(conn, session_id)

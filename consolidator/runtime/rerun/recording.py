@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from difflib import SequenceMatcher
@@ -25,6 +25,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer
+from consolidator.runtime.session.access import read_past
 from consolidator.runtime.session.changes import SessionChange, apply_change
 from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.session.scratchpad import ChangeScratchpad, ScratchpadEdit
@@ -32,7 +33,7 @@ from consolidator.runtime.session.tasks import OUTCOMES, FinishTask, StartTask
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool, Toolbox
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import find_event, load_lineage, read_lineage
+from consolidator.store.sessions.lineage import find_event, load_lineage
 
 T = TypeVar("T", "RecordedCall", "RecordedTurn")
 Status = Literal["same", "changed", "removed", "added"]
@@ -455,7 +456,7 @@ def stand_in(name: str) -> Tool:
     return Tool(name, "A tool of the recorded session.", schema, run_nothing, bind)
 
 
-_PAGE = 200  # events read at once
+_LOOKBACK = 200  # events in which the message before a child's own events is looked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,24 +467,6 @@ class RecordedRun:
     changes: list[RecordedChange]  # by people and programs, in their order
     steers: list[RecordedMessage]  # said while a turn was under way, and no part of `messages`
     calls: Recording
-
-
-async def read_past(
-    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None, limit: int = 2**62
-) -> AsyncIterator[Event]:
-    """Yield the first events of a session's past after a position, page by page; by default all that can be read."""
-    async with database.connection() as conn:
-        session = await sessions.get(conn, session_id)
-        lineage = await load_lineage(conn, session_id, session)
-    position = max(lineage.readable_after, lineage.begins_after if after is None else after)
-    end = min(session.head, position + limit, session.head if upto is None else upto)
-    while position < end:
-        page_end = min(position + _PAGE, end)
-        async with database.connection() as conn:
-            page = await read_lineage(conn, lineage, after=position, upto=page_end)
-        for event in page:
-            yield event
-        position = page_end
 
 
 async def find_own_start(database: Database, session: SessionRow) -> int | None:
@@ -501,7 +484,7 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
         answered_first = answered_first or event.type is EventType.THINKING_START
     low = session.base_seq if answered_first else 0
     while low > 0:  # back to the message that was open, which is near in any case
-        low, upto = max(low - _PAGE, 0), low
+        low, upto = max(low - _LOOKBACK, 0), low
         page = read_past(database, session.id, after=low, upto=upto)
         asked = [event.seq async for event in page if _is_from_person(event)]
         if asked:

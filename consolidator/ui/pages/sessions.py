@@ -23,7 +23,7 @@ from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import listing
-from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
+from consolidator.service.sessions.following import SessionMarks, keep_alive
 from consolidator.service.sessions.reruns import MAX_EVENTS, compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
 from consolidator.ui.drawing import draw_family, draw_waterfall
@@ -56,7 +56,7 @@ async def stream_session(page: PageRequest, session_id: str) -> Response:
 
 async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
     services, viewer = page.services, page.viewer
-    async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
+    async with aclosing(services.hub.follow(session_id, after, viewer=viewer)) as items:
         async for item in items:
             if (frame := _to_frame(page, item)) is not None:
                 yield frame
