@@ -198,10 +198,6 @@ class ContextReader:
         """Where the session's past is."""
         return self.tail.lineage
 
-    async def read_last(self, count: int, after: int) -> list[Event]:
-        """Return the last `count` events after a seq."""
-        return await self._read(max(after, self.head - count))
-
     async def read_to_budget(self, budget: int, after: int) -> list[Event]:
         """Return the latest events after a seq: at least enough to fill a budget of tokens.
 
@@ -214,7 +210,7 @@ class ContextReader:
         while True:
             for pages in (4, 6):
                 first = max(after, (self.head - pages * step) // step * step)
-                events = await self._read(first)
+                events = await self.read(first)
                 if first <= after or await self._fills(events, budget):
                     return events
             step *= 2
@@ -240,7 +236,8 @@ class ContextReader:
         folded.sizes = [known_turn_tokens(turn, count_tokens_cached) for turn in folded.turns]
         return folded
 
-    async def _read(self, after: int) -> list[Event]:
+    async def read(self, after: int) -> list[Event]:
+        """Return the events after a seq."""
         if after >= self.head:
             return []
         if not self._is_fresh:
@@ -291,7 +288,7 @@ class ContextStrategy:
     async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
         """Return the latest events after a seq: enough for `budget` tokens, or the last `last` ones."""
         if self.counts_events:
-            return await reader.read_last(last, after)
+            return await reader.read(max(after, reader.head - last))
         return await reader.read_to_budget(budget, after)
 
 

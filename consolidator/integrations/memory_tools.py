@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any
 
 from consolidator.errors import ConsolidatorError
@@ -31,7 +32,8 @@ class MemoryTools:
     def list_functions(self) -> list[ToolFunction]:
         """Return the tools as functions."""
         reading: list[ToolFunction] = [self.recall, self.lookup_error, self.explain]
-        return [*reading, self.remember, self.forget] if self._memory.viewer.may("record") else reading
+        writing: list[ToolFunction] = [self.remember, self.forget] if self._memory.viewer.may("record") else []
+        return [_told_of_refusals(function) for function in (*reading, *writing)]
 
     async def recall(self, query: str) -> str:
         """Recall what earlier sessions said and did about a question or task.
@@ -42,11 +44,7 @@ class MemoryTools:
         Args:
             query: The question or task, in words that it would have been talked about with.
         """
-        try:
-            result = await self._memory.recall(query, token_budget=RECALL_TOKENS)
-        except ConsolidatorError as error:
-            return _refusal(error)
-        return result.block or NOTHING_KNOWN
+        return (await self._memory.recall(query, token_budget=RECALL_TOKENS)).block or NOTHING_KNOWN
 
     async def lookup_error(self, error: str, tool: str | None = None) -> str:
         """Look up what resolved an error before.
@@ -57,10 +55,7 @@ class MemoryTools:
             error: The error's text as it came.
             tool: The name of the tool that failed, if one did.
         """
-        try:
-            solutions = await self._memory.lookup_error(error, tool=tool, limit=3)
-        except ConsolidatorError as refused:
-            return _refusal(refused)
+        solutions = await self._memory.lookup_error(error, tool=tool, limit=3)
         lines = [f"- {_quote(row.body['line'])} [solution:{row.id}]" for row in solutions if row.body["line"]]
         return _clip([_DATA, *lines]) if lines else NOTHING_KNOWN
 
@@ -72,10 +67,7 @@ class MemoryTools:
         Args:
             memory_id: What stands after the colon of a citation, such as that of [fact:ID].
         """
-        try:
-            explained = await self._memory.explain(memory_id)
-        except ConsolidatorError as error:
-            return _refusal(error)
+        explained = await self._memory.explain(memory_id)
         quotes = [
             f"- {_quote(quote.quote)} [{quote.session_id}:{quote.seq}]" for quote in explained.evidence[:MAX_QUOTES]
         ]
@@ -90,10 +82,7 @@ class MemoryTools:
         Args:
             statement: One sentence that will be understood without this conversation.
         """
-        try:
-            told = await self._memory.remember(statement)
-        except ConsolidatorError as error:
-            return _refusal(error)
+        told = await self._memory.remember(statement)
         return f"{'known already' if told.known else 'remembered'}: {_quote(told.statement)} [fact:{told.id}]"
 
     async def forget(self, fact: str) -> str:
@@ -105,11 +94,7 @@ class MemoryTools:
         Args:
             fact: The id in its citation, or words that only this fact has.
         """
-        try:
-            gone = await self._memory.forget(fact)
-        except ConsolidatorError as error:
-            return _refusal(error)
-        return f"forgotten: {_quote(gone.statement)}"
+        return f"forgotten: {_quote((await self._memory.forget(fact)).statement)}"
 
 
 def _quote(text: str) -> str:
@@ -118,8 +103,17 @@ def _quote(text: str) -> str:
     return json.dumps(visible, ensure_ascii=False)
 
 
-def _refusal(error: ConsolidatorError) -> str:
-    return _clip([f"not done: {error}"])
+def _told_of_refusals(function: ToolFunction) -> ToolFunction:
+    """Return a tool whose errors are answers, which the model can act on."""
+
+    @wraps(function)
+    async def answer(*arguments: Any, **keywords: Any) -> str:
+        try:
+            return await function(*arguments, **keywords)
+        except ConsolidatorError as error:
+            return _clip([f"not done: {error}"])
+
+    return answer
 
 
 def _clip(lines: list[str]) -> str:

@@ -336,7 +336,7 @@ def tool(
         parameters = inspect_parameters(function, tool_name, CallContext)
         return Tool(
             tool_name,
-            _first_paragraph(function),
+            " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split()),
             parameters.schema,
             function,
             parameters.bind,
@@ -456,8 +456,3 @@ def _describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {str(error)[:_MAX_ERROR_BYTES]}"
     except Exception:  # noqa: BLE001 - an author's __str__
         return type(error).__name__
-
-
-def _first_paragraph(function: Callable[..., Any]) -> str:
-    docstring = inspect.getdoc(function) or ""
-    return " ".join(docstring.split("\n\n")[0].split())

@@ -131,7 +131,9 @@ class SessionStepper:
             self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
             self._read_after = after
             self._open_state = fold_open_state(log, settled_to=after, head=session.head)
-            begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
+            state = self._open_state  # of `auto`, the model may have been chosen before what was read
+            lacks_route = session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
+            begins_here = state.turn.has_beginning and not lacks_route
             if not (begins_here or self._open_state.is_settled):  # the turn began before
                 earlier = await store.read_turn(conn, lineage, upto=after)
                 self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
@@ -163,10 +165,6 @@ class SessionStepper:
         self._loaded = session
         if delivery.sender is not None:
             delivery.delivered_to = session.head
-
-    def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
-        """Tell whether the model of the current turn was chosen before what was read of the log."""
-        return session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
 
     async def _recover_generation(self, session: SessionRow, state: OpenState) -> PartialMessage | None:
         """Decide what becomes of a generation that a dead process left, and log it.
