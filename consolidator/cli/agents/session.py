@@ -113,7 +113,7 @@ def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
         "ended" if row.completed_at else "expires": row.completed_at or row.expires_at,
         "error": row.error,
         "events": f"{row.head}, learned to {row.consolidated_to}, pruned to {row.pruned_to}",
-        "totals": _totals(row),
+        "totals": describe_totals(row),
         "context": _context(details),
         "waits for": ", ".join(f"{call} ({what['kind']})" for call, what in row.attention.items()),
     }
@@ -124,7 +124,8 @@ def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
         print_line(f"began with {seed.role}: {shorten(seed.content, 100)}", style="dim")
 
 
-def _totals(row: SessionRow) -> str:
+def describe_totals(row: SessionRow) -> str:
+    """Return a session's turns, tokens and cost in a line."""
     cap = "" if row.max_cost is None else f" of at most {format_usd(row.max_cost)}"
     tokens = f"{row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
     return f"{row.turns} turns, {tokens}, {format_usd(row.cost)}{cap}"
@@ -240,7 +241,7 @@ def _print_state(row: SessionRow, open_task: TaskRow | None) -> None:
     print_table("state", ("name", "value"), rows)
     if open_task is not None:
         print_line(f"working at: {open_task.title}")
-    print_line(f"{_totals(row)}, {row.compactions} compactions, at event {row.head}", "dim")
+    print_line(f"{describe_totals(row)}, {row.compactions} compactions, at event {row.head}", "dim")
 
 
 _COMPACTIONS = table(

@@ -27,7 +27,7 @@ from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Position, restore_position
+from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Pieces, Position, restore_position
 from consolidator.runtime.session.access import check_reach
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
@@ -45,26 +45,8 @@ PIECE_POLL_SECONDS = 0.015  # between two looks for pieces of answers under way
 _POLL_SHARE = 1 / 3  # of the time that such looks may take
 MAX_FOLLOWED_SESSIONS = 2_000  # of one process
 EVENTS_PER_READ = 200
-CHUNKS_PER_READ = 500  # of one message
+CHUNKS_PER_READ = 100_000  # of one message: more than any answer has
 _FOLLOWERS_PER_READ = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """What was read for a follower: events, and the pieces that they need."""
-
-    log: list[Event]
-    pieces: dict[str, list[PlacedChunk]]
-
-    @property
-    def cut(self) -> set[str]:
-        """The messages of which there are more pieces."""
-        return {message_id for message_id, chunks in self.pieces.items() if len(chunks) >= CHUNKS_PER_READ}
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there may be more."""
-        return len(self.log) >= EVENTS_PER_READ or bool(self.cut)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,9 +78,9 @@ class _Follower:
         """Return what comes next of a message's pieces."""
         return ChunkSpan(self.session.id, message_id, taken, self.session.created_at - CLOCK_SKEW)
 
-    def take(self, page: _Page) -> None:
-        """Add what comes of a page."""
-        for item in self.fold.take(page.log, page.pieces, page.cut):
+    def take(self, log: Sequence[Event], pieces: Pieces) -> None:
+        """Add what comes of the next events, and of the pieces by message."""
+        for item in self.fold.take(log, pieces):
             self.items.append(item)
             self.active_at = time.monotonic()
             if item.event is not None:
@@ -283,10 +265,11 @@ class FollowHub:
             names = list(dict.fromkeys(follower.session.id for follower in due))
             marks = {each.id: each for each in await store.read_marks(conn, names)}
             pages = await _read_pages(conn, due)
-        for follower, page in zip(due, pages, strict=True):
-            follower.take(page)
-            follower.is_dirty |= page.is_full
-            if not page.is_full:
+        for follower, (page, pieces) in zip(due, pages, strict=True):
+            follower.take(page, pieces)
+            if len(page) >= EVENTS_PER_READ:  # there may be more
+                follower.is_dirty = True
+            else:
                 follower.note_state(marks.get(follower.session.id))
         if any(follower.is_dirty and not follower.items for follower in self._all()):
             self._wake.set()
@@ -307,7 +290,7 @@ class FollowHub:
             chunks = await _read_chunks(conn, [span for _, span in waiting])
         for follower, span in waiting:
             if chunks[span]:
-                follower.take(_Page([], {span.message_id: chunks[span]}))
+                follower.take([], {span.message_id: chunks[span]})
                 if follower.fold.holds_back(chunks[span]):  # the events before them are read first
                     follower.is_dirty = True
                     self._wake.set()
@@ -330,7 +313,9 @@ async def open_hub(database: Database) -> AsyncIterator[FollowHub]:
         yield hub
 
 
-async def _read_pages(conn: psycopg.AsyncConnection, followers: Sequence[_Follower]) -> list[_Page]:
+async def _read_pages(
+    conn: psycopg.AsyncConnection, followers: Sequence[_Follower]
+) -> list[tuple[list[Event], Pieces]]:
     """Return the next page of each follower: events first, so that no piece is missing of a message that they end."""
     spans = list(dict.fromkeys(follower.event_span for follower in followers))
     found = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
@@ -341,7 +326,7 @@ async def _read_pages(conn: psycopg.AsyncConnection, followers: Sequence[_Follow
     ]
     chunks = await _read_chunks(conn, [span for each in needed for span in each])
     return [
-        _Page(logs[follower.event_span], {span.message_id: chunks[span] for span in each})
+        (logs[follower.event_span], {span.message_id: chunks[span] for span in each})
         for follower, each in zip(followers, needed, strict=True)
     ]
 

@@ -189,7 +189,6 @@ async def test_no_more_than_two_pages_are_held_for_a_follower_that_takes_its_tim
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "EVENTS_PER_READ", 3)
-    monkeypatch.setattr(hub_module, "CHUNKS_PER_READ", 2)
     await log_events(database, "s", [user_message("one")])
     async with listening_hub(database) as hub, aclosing(hub.follow("s", after="0")) as items:
         assert await take(items, 1) == ["1 event UserMessage"]  # and now it takes its time
