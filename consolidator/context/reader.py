@@ -217,7 +217,7 @@ class ContextReader:
 
     async def include_last_user_message(self, events: list[Event]) -> list[Event]:
         """Return events, preceded by the person's last message before them if they hold none."""
-        if not events or any(_is_from_person(event) for event in events):
+        if not events or any(event.is_user_message for event in events):
             return events
         upto = events[0].seq - 1
         after = max(self.lineage.readable_after, upto - _MESSAGE_LOOKBACK)
@@ -256,10 +256,6 @@ class ContextReader:
         if not events or self.tail.count_unseen(events) <= MAX_INLINE_EVENTS:
             return function(events)
         return await asyncio.to_thread(function, events)
-
-
-def _is_from_person(event: Event) -> bool:
-    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
 
 
 DEFAULT_BUDGET = 32_000  # tokens of a context

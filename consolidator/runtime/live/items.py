@@ -60,29 +60,6 @@ class FollowedItem:
     came_in_pieces: bool = False  # the follower has the answer's whole text already
     marks: SessionMarks | None = None  # of a state
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the item as JSON can hold it; the text of an answer that came in pieces is left out."""
-        item: dict[str, Any] = {"kind": self.kind, "session_id": self.session_id, "cursor": str(self.cursor)}
-        if self.piece is not None:
-            piece = self.piece
-            return item | {"message_id": piece.message_id, "piece": piece.seq, "text": piece.delta}
-        if self.marks is not None:
-            marks = self.marks
-            names = ("head", "status", "pending", "settled_to", "waiting_calls", "error")
-            return item | {name: getattr(marks, name) for name in names}
-        if self.message_id is not None:
-            item["message_id"] = self.message_id
-        if self.event is not None:
-            event = self.event
-            data: Mapping[str, Any] = event.data
-            if self.came_in_pieces:
-                data = {name: value for name, value in data.items() if name != "text"} | {"complete": True}
-            item["event"] = {
-                "seq": event.seq, "type": event.type.value, "data": data, "created_at": event.created_at,
-                "task_id": event.task_id, "principal": event.principal,
-            }  # fmt: skip
-        return item
-
 
 def begun_message(event: Event) -> str | None:
     """Return the id of the message that an event begins: an answer, or the notice that comes with the event."""

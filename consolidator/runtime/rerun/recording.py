@@ -113,9 +113,8 @@ class RunFold:
     def feed(self, event: Event) -> None:
         """Take the next event."""
         data = event.data
-        if event.type is EventType.USER_MESSAGE:
-            if data.get("origin", "user") == "user":
-                self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
+        if event.is_user_message:
+            self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
         elif event.type is EventType.ASSISTANT_RESPONSE or (
             data.get("decision") == "turn_interrupted" and "usage" in data  # before it had any text
         ):
@@ -478,7 +477,7 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
     answered_first = False
     own: int | None = None
     async for event in read_past(database, session.id, after=session.base_seq):
-        if _is_from_person(event):
+        if event.is_user_message:
             own = event.seq
             break
         answered_first = answered_first or event.type is EventType.THINKING_START
@@ -486,7 +485,7 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
     while low > 0:  # back to the message that was open, which is near in any case
         low, upto = max(low - _LOOKBACK, 0), low
         page = read_past(database, session.id, after=low, upto=upto)
-        asked = [event.seq async for event in page if _is_from_person(event)]
+        asked = [event.seq async for event in page if event.is_user_message]
         if asked:
             return asked[-1]
     return own
@@ -523,7 +522,7 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
     calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
     async for event in read_past(database, session_id, after=after):
         data = event.data
-        if _is_from_person(event):
+        if event.is_user_message:
             message = RecordedMessage(event.seq, str(data.get("text") or ""), data.get("speaker"))
             is_steer = is_at_work and data.get("mode") == "steer" and messages
             (steers if is_steer else messages).append(message)
@@ -540,10 +539,6 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         elif (change := parse_change(event)) is not None:
             changes.append(change)
     return RecordedRun(messages, changes, steers, recording)
-
-
-def _is_from_person(event: Event) -> bool:
-    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
 
 
 def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:

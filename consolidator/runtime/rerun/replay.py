@@ -91,7 +91,7 @@ def _replay_event(event: Event, order: ChunkOrder, begun: set[str]) -> Iterator[
     for chunk in order.before(event):
         begun.add(chunk.message_id)
         yield _piece(chunk)
-    if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
+    if event.is_user_message:
         text = str(data.get("text") or "")
         yield ReplayedItem("user", event.seq, text, event.created_at, speaker=data.get("speaker"))
     elif event.type is EventType.ASSISTANT_RESPONSE:

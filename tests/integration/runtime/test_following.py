@@ -220,8 +220,9 @@ async def test_a_stream_ends_with_its_session_and_tells_where_it_stands(database
             "1 event UserMessage",
             "2 event SessionEnd",
         ]
-        last = items[-1].as_json()
-        assert (last["kind"], last["status"], last["head"]) == ("state", "ended", 2)
+        marks = items[-1].marks
+        assert marks is not None
+        assert (items[-1].kind, marks.status, marks.head) == ("state", "ended", 2)
         again = [item.kind async for item in hub.follow("s", after="2")]
         assert again == ["state"]
 
