@@ -105,8 +105,8 @@ async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes
     async with aclosing(_follow(call, session_id, Cursor(0), None)) as frames:
         async for frame in frames:
             if frame.startswith(b"event: end\n"):
-                found = await read_sub_agent(call.database, session_id, viewer=call.viewer)
-                yield format_frame("result", SubAgent.of(*found))
+                ended = await read_sub_agent(call.database, session_id, viewer=call.viewer)
+                yield format_frame("result", SubAgent.of(*ended))
             yield frame
 
 

@@ -318,8 +318,8 @@ async def _read_pages(
 ) -> list[tuple[list[Event], Pieces]]:
     """Return the next page of each follower: events first, so that no piece is missing of a message that they end."""
     spans = list(dict.fromkeys(follower.event_span for follower in followers))
-    found = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
-    logs = dict(zip(spans, found, strict=True))
+    pages = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
+    logs = dict(zip(spans, pages, strict=True))
     needed = [
         [follower.chunk_span(*each) for each in follower.fold.open_messages(logs[follower.event_span]).items()]
         for follower in followers
