@@ -139,7 +139,7 @@ class Branch(RowAnswer):
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a branch's row as the API shows it."""
         own |= {"main": row.parent_id or "", "kind": branch_kind(row), "after": row.base_seq}
-        own |= {"status": branch_status(row), "live_tools": not row.is_dry_run, "cost_usd": str(row.cost)}
+        own |= {"status": branch_status(row), "live_tools": not row.is_dry_run}
         return super().of(row, committed_seq=committed_seq(row), **{"comparison": None, **own})
 
 

@@ -154,7 +154,7 @@ class SubAgentOf(RowAnswer):
     @classmethod
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a sub-agent's row as the API shows it."""
-        return super().of(row, session_id=row.id, cost_usd=str(row.cost), **own)
+        return super().of(row, session_id=row.id, **own)
 
 
 class WholeSession(Session):
