@@ -121,8 +121,7 @@ async def get_cost(
     """Show what a session's model calls cost, its branches' and sub-agents' included: each group, and all of them."""
     row = await access.load_session(call.database, session_id, viewer=call.viewer)
     groups, total = await load_costs(call.database, by, session_id=row.id)
-    costs = {"groups": [group.as_json() for group in groups], "total": total.as_json()}
-    return reply({"session_id": row.id, "max_cost_usd": None if row.max_cost is None else str(row.max_cost), **costs})
+    return reply({"session_id": row.id, "max_cost_usd": row.max_cost, "groups": groups, "total": total})
 
 
 @router.post("/sessions/{session_id}/compact", **operation("write", Compacted))

@@ -154,7 +154,7 @@ class SubAgentOf(RowAnswer):
     @classmethod
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a sub-agent's row as the API shows it."""
-        return super().of(row, session_id=row.id, cost_usd=str(row.cost), **own)
+        return super().of(row, session_id=row.id, **own)
 
 
 class WholeSession(Session):
@@ -304,7 +304,7 @@ async def hydrate_session(
     """
     of = f"hydrate {session_id}"
     position = decode_cursor(of, cursor, int)
-    found = await state.hydrate_session(
+    hydrated = await state.hydrate_session(
         call.database,
         call.settings,
         session_id,
@@ -312,8 +312,8 @@ async def hydrate_session(
         limit=limit,
         viewer=call.viewer,
     )
-    following = None if found.earlier_before is None else encode_cursor(of, [found.earlier_before])
-    session = found.session
-    shown: dict[str, Any] = {"session": show(call, session, found.titles.get(session.id)), "next_cursor": following}
-    shown["children"] = [show(call, row, found.titles.get(row.id)) for row in found.children]
-    return reply(HydratedSession.of(found, **shown, state=session.state, last_event_id=str(session.head)))
+    following = None if hydrated.earlier_before is None else encode_cursor(of, [hydrated.earlier_before])
+    session = hydrated.session
+    shown: dict[str, Any] = {"session": show(call, session, hydrated.titles.get(session.id)), "next_cursor": following}
+    shown["children"] = [show(call, row, hydrated.titles.get(row.id)) for row in hydrated.children]
+    return reply(HydratedSession.of(hydrated, **shown, state=session.state, last_event_id=str(session.head)))

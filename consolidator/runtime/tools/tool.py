@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from consolidator.errors import UsageError
 from consolidator.process import run_in_thread
@@ -290,34 +290,27 @@ class Tool:
         return {"type": "function", "function": function}
 
 
+class ToolOptions(TypedDict, total=False):
+    """How the calls of a tool are treated, as `Tool` says."""
+
+    idempotent: bool
+    side_effect: bool
+    needs_approval: bool
+    timeout: float | None
+    max_result_bytes: int
+    polls: bool
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(
-    *,
-    name: str | None = ...,
-    idempotent: bool = ...,
-    side_effect: bool = ...,
-    needs_approval: bool = ...,
-    timeout: float | None = ...,
-    max_result_bytes: int = ...,
-    polls: bool = ...,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(*, name: str | None = ..., **options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    idempotent: bool = False,
-    side_effect: bool = True,
-    needs_approval: bool = False,
-    timeout: float | None = DEFAULT_TIMEOUT,
-    max_result_bytes: int = DEFAULT_RESULT_BYTES,
-    polls: bool = False,
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, sync or async: schema from its type hints, description from its docstring.
 
@@ -331,22 +324,12 @@ def tool(
         tool_name = str(name or getattr(function, "__name__", type(function).__name__))
         if not _NAME.fullmatch(tool_name):
             raise UsageError(f"{tool_name!r} is not a valid tool name: use at most 64 letters, digits, _ and -")
-        if (timeout is not None and timeout <= 0) or max_result_bytes < 1:
-            raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
+        description = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
         parameters = inspect_parameters(function, tool_name, CallContext)
-        return Tool(
-            tool_name,
-            _first_paragraph(function),
-            parameters.schema,
-            function,
-            parameters.bind,
-            idempotent or not side_effect,
-            side_effect,
-            needs_approval,
-            timeout,
-            max_result_bytes,
-            polls,
-        )
+        made = Tool(tool_name, description, parameters.schema, function, parameters.bind, **options)
+        if (made.timeout is not None and made.timeout <= 0) or made.max_result_bytes < 1:
+            raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
+        return replace(made, idempotent=made.idempotent or not made.side_effect)
 
     return create if function is None else create(function)
 
@@ -456,8 +439,3 @@ def _describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {str(error)[:_MAX_ERROR_BYTES]}"
     except Exception:  # noqa: BLE001 - an author's __str__
         return type(error).__name__
-
-
-def _first_paragraph(function: Callable[..., Any]) -> str:
-    docstring = inspect.getdoc(function) or ""
-    return " ".join(docstring.split("\n\n")[0].split())

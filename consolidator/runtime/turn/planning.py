@@ -90,6 +90,7 @@ async def plan_request(
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
                 view = await build.fold_view(conn, view or await load_view(conn, session.id))
+
     tools = harness.tools_of(session)
     request = build.ContextRequest(
         strategy=strategy,
@@ -108,6 +109,7 @@ async def plan_request(
         async with harness.database.connection() as conn:
             return await build.build_context(conn, session.id, request, view=view, tails=harness.tails)
 
+    # A policy decides by how much there is to read, so that the context comes before the model's choice.
     context, decision = await build_context(request, view), None
     if model is None:
         decision = decide_route(
@@ -119,6 +121,8 @@ async def plan_request(
         if narrower < context_budget:
             context_budget, request = narrower, replace(request, budget=narrower)
             context = await build_context(request, view) if context.tokens > narrower else context
+
+    # Not while an answer goes on: its beginning belongs to what the model was shown.
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
@@ -129,6 +133,7 @@ async def plan_request(
             epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
         ):  # fmt: skip
             context = await build_context(request, None)
+
     messages = context.messages
     if prefill is not None:
         messages = with_prefill(harness, messages, prefill) or messages
