@@ -72,7 +72,7 @@ async def remember(
         raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
     owner = await _find_owner(database, viewer, scope)
     async with database.transaction() as conn:
-        await scopes.lock_agent(conn, owner.memory)
+        await scopes.lock_agents(conn, [owner.memory])
         now = database.clock.now()
         event = await log_decision(conn, owner, {"decision": STATED, "statement": words}, now=now, viewer=viewer)
         session = await sessions.get(conn, event.session_id)

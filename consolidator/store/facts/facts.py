@@ -27,6 +27,7 @@ from consolidator.store.queries import (
     Rows,
     RowsByKey,
     Statement,
+    StatementEach,
     Tuples,
     execute,
     execute_each,
@@ -149,14 +150,6 @@ async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) 
     return forgotten
 
 
-async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
-    """Store decisions and return how many took effect.
-
-    A decision has no effect where another process decided the candidate first, or where its target has gone.
-    """
-    return await execute_each(conn, _SQL["save_decision"], decisions)
-
-
 async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
     """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
     added = await fetch_value(conn, _SQL["save_fact"], values)
@@ -215,15 +208,6 @@ async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
         await execute(conn, _SQL["restore"], values)
         await execute(conn, _SQL["touch_attribute"], values)
     return is_restored
-
-
-async def list_quarantined(
-    conn: Connection, scope: MemoryScope, *, after: tuple[datetime, str] | None = None, limit: int = 50
-) -> list[CitedCandidateRow]:
-    """Return the candidates that a person has to review, the latest first, those after a moment and an id."""
-    at, last_id = after or (None, None)
-    values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
-    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
 
 
 lock_unreconciled = Rows[UnreconciledRow, str](UnreconciledRow, _SQL["lock_unreconciled"])
@@ -297,3 +281,8 @@ _supersede_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["supersed
 _delete_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["delete_unsupported"], "agent **")
 _load_ended = Tuples[tuple[str, str, str, str], str, Sequence[str]](_SQL["ended_attributes"], "agent ids")
 _load_forgotten = Tuples[tuple[str, str, str], str, Sequence[Owner]](_SQL["forgotten"], "agent **")
+# A decision has no effect where another process decided the candidate first, or where its target has gone.
+save_decisions = StatementEach(_SQL["save_decision"])
+list_quarantined = Rows[CitedCandidateRow, MemoryScope](
+    CitedCandidateRow, _SQL["quarantined"], "*", after=None, limit=50
+)  # the latest first
