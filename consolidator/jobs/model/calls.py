@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -26,6 +25,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
+from consolidator.jobs.gather import unless_stopped
 from consolidator.llm.choice import ModelChoice
 from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, create_client, parse_answer, parse_reply
 from consolidator.llm.commands import CommandClient
@@ -40,8 +40,6 @@ from consolidator.store.sessions import sessions
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
 StoredAnswer = tuple[str, str | None, str]  # the key of its question, its session, and its text
-# Awaited before each call, by whoever holds a rate over all processes.
-BEFORE_CALL: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_call", default=None)
 MAX_ATTEMPTS = 4  # of one call
 CONCURRENCY = 4  # calls of one process at a time
 AGENT_MAX_TOKENS = 400_000  # of a coding agent's command line in 24 hours, as it reports them
@@ -69,6 +67,7 @@ class ModelCalls:
     settings: Settings
     run_id: str
     choice: ModelChoice | None = None  # whose model is asked; None: that of the settings' server
+    stop: asyncio.Event | None = None  # ends what waits for its turn
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     stop_reason: str | None = None  # why no more calls are made in this run
     failure: str | None = None  # why `stop_reason` was set, if the model or its settings are at fault
@@ -220,8 +219,7 @@ class ModelCalls:
         for attempt in range(MAX_ATTEMPTS):
             if attempt == 0 and (remaining := self._paused_until - time.monotonic()) > 0:
                 await self.sleep(remaining)
-            if (wait_for_turn := BEFORE_CALL.get()) is not None:
-                await wait_for_turn()
+            await self._wait_for_turn()
             if self.stop_reason is not None:
                 raise ModelUnavailable(self.stop_reason)
             call_id = await self.reserve(planned)
@@ -245,6 +243,15 @@ class ModelCalls:
                 self._failures_in_a_row = 0
                 return result
         raise AssertionError("the last attempt returns or raises")
+
+    async def _wait_for_turn(self) -> None:
+        """Wait for the next turn of the rate that all processes share, if there is one."""
+        rate = self.settings.model_calls_per_minute
+        if rate is None:
+            return
+        async with self.database.connection() as conn:
+            seconds = await model_calls.take_turn(conn, 60 / rate)
+        await unless_stopped(self.sleep(seconds), self.stop, "asked to stop while model calls wait for their turn")
 
     async def reserve(self, planned: PlannedCall) -> str:
         """Record a call before it is made and return its id; raise OverBudget if it would exceed a cap."""
