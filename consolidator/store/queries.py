@@ -348,12 +348,6 @@ class Value(_Query[*Ts], Generic[T, *Ts]):
         return cast("T", await fetch_value(conn, self.query, self.bind(values, named)))
 
 
-def like_pattern(text: str) -> str:
-    """Return the pattern of `like` for a text that holds another one."""
-    escaped = escape(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
 def row_values(row: DataclassInstance) -> dict[str, Any]:
     """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
     values = {column.name: getattr(row, column.name) for column in fields(row) if column.init}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.queries import (
@@ -20,7 +21,6 @@ from consolidator.store.queries import (
     UpsertEach,
     Value,
     fetch_all,
-    like_pattern,
     load,
 )
 
@@ -96,13 +96,14 @@ async def list_lessons(
 
     With `agent_alone` those that no other agent's sessions had a part in.
     """
+    words = escape(query or "").replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     values = {
         "person": person,
         "project": project,
         "kinds": None if kinds is None else list(kinds),
         "agent": agent,
         "agent_alone": agent_alone,
-        "pattern": like_pattern(query) if query else None,
+        "pattern": f"%{words}%" if words else None,
         "limit": limit,
     }
     return await fetch_all(conn, LessonRow, _SQL["listing"], values)

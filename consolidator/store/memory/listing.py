@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any, LiteralString, TypeVar
+from typing import Any
+
+from sqlalchemy import case, column, func, not_, table, true
+from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Connection
-from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryFilter, Page, ProcedureFilter, SolutionFilter
-from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
-from consolidator.models.solution import SolutionRow
-from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
-from consolidator.store.keyset import SortedList, fetch_page
-from consolidator.store.queries import load
+from consolidator.models.audience import ALL, audiences_for
+from consolidator.models.fact import CandidateTable, FactRow, FactTable
+from consolidator.models.memory_filter import FactFilter, MemoryScope, Page, ProcedureFilter, SolutionFilter
+from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
+from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.facts.visibility import fact_conditions
+from consolidator.store.keyset import SortKey, fetch_page, in_memories
 
-T = TypeVar("T")
-_SQL = load("memory/listing")
+_VERSIONED = (
+    "value",
+    "sentence",
+    "valid_from",
+    "valid_to",
+    "superseded_at",
+    "superseded_by",
+    "superseded_reason",
+)  # the columns of a fact that `fact_version` keeps
 FACT_POSITION = (str, int, int, int, int, str, str)  # the kinds of a position's values, as a cursor has them
 PROCEDURE_POSITION = (int, int, bool, float, float, str)
 SOLUTION_POSITION = (int, int, bool, int, int, str)
-_FACTS = SortedList(
-    FactRow,
-    {"sessions": "bigint", "steers_succeeded - steers_failed": "integer", "valid_from": "timestamptz"},
-    lambda row: (row.sessions, row.steers_succeeded - row.steers_failed, row.valid_from),
-    searched="sentence",
-)
-_PROCEDURES = SortedList(
-    ProcedureRow,
-    {_SQL["works"]: "boolean", "worth": "double precision", "rank": "double precision"},
-    lambda row: (not row.mostly_fails, row.worth, row.rank),
-    searched="title",
-)
-_SOLUTIONS = SortedList(
-    SolutionRow,
-    {"confirmed": "boolean", "sessions": "bigint", "occurrences": "bigint"},
-    lambda row: (row.confirmed, row.sessions, row.occurrences),
-    searched="search",
-)
+_WORKS = func.coalesce(col(ProcedureTable.body)["success"]["mean"].as_float() >= MIN_SUCCESS, True)
+
+
+def _is_unused(since: datetime) -> Any:
+    """Return the condition that nobody has said or recalled a fact since a time, and memory knew it before."""
+    latest = col(FactTable.evidence)[func.cardinality(col(FactTable.evidence))]
+    of_latest = col(CandidateTable.id) == latest
+    said_at = select(col(CandidateTable.occurred_at)).where(of_latest).scalar_subquery()  # by the key, for each fact
+    return and_(
+        col(FactTable.trust) != "person",
+        col(FactTable.recorded_at) < since,
+        func.coalesce(col(FactTable.last_recalled_at), col(FactTable.recorded_at)) < since,
+        func.coalesce(said_at < since, True),
+    )
 
 
 async def list_facts(
@@ -58,42 +63,75 @@ async def list_facts(
     after, as_of, valid_at = filters.after, filters.as_of, filters.valid_at
     if after is not None:  # what counts as unused stays the same from page to page
         unused_since = datetime.fromisoformat(after[0]) if after[0] else None
-    conditions: list[LiteralString] = []
+    statement, columns_as_of = _select_facts(as_of)
+    superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
     if as_of is not None:
-        conditions.append(_SQL["believed_then"])
+        statement = statement.where(
+            col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
+        )
     if valid_at is not None:
-        conditions.append(_SQL["true_then"])
+        tombstones: Any = table("tombstone", column("fact_id"))
+        forgotten = select(tombstones.c.fact_id)
+        statement = statement.where(
+            columns_as_of["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at)
+        )
+        statement = statement.where(col(FactTable.id).not_in(forgotten))
+        # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
+        statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
+        statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
     if not filters.include_superseded and as_of is None and valid_at is None:
-        conditions.append("superseded_at is null")
-    if filters.memories is not None:
-        conditions.append(_SQL["in_memories"])
-    equal: tuple[LiteralString, ...] = ("project", "peer", "kind", "trust")
-    conditions += [f"{name} = %({name})s" for name in equal if getattr(filters, name)]
+        statement = statement.where(superseded_at.is_(None))
+    statement = in_memories(statement, FactTable, filters)
+    for name in ("project", "peer", "kind", "trust"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(FactTable, name)) == value)
     if filters.flagged:
-        conditions.append("flagged is not null")
-    conditions.append(fact_condition("fact", of_person=visible_to is not None, of_project=of_project is not None))
+        statement = statement.where(col(FactTable.flagged).is_not(None))
+    for condition in fact_conditions(peer=visible_to, project=of_project):
+        statement = statement.where(condition)
+    is_unused = None if unused_since is None else _is_unused(unused_since)
     page = await fetch_page(
         conn,
-        _FACTS,
-        _SQL["facts" if as_of is None else "facts_as_of"],
-        conditions,
-        {
-            **filters.values(),
-            "kind": filters.kind,
-            "trust": filters.trust,
-            "as_of": as_of,
-            "valid_at": valid_at,
-            "unused_since": unused_since,
-            "person": visible_to,
-            "min_people": MIN_PEOPLE,
-            "of_project": of_project,
-        },
-        parts=() if unused_since is None else (f"not ({_SQL['unused']})", _SQL["unused"]),
+        FactRow,
+        statement,
+        SortKey(
+            (
+                col(FactTable.sessions),
+                col(FactTable.steers_succeeded) - col(FactTable.steers_failed),
+                columns_as_of["valid_from"],
+            ),
+            col(FactTable.id),
+            lambda row: (row.sessions, row.steers_succeeded - row.steers_failed, row.valid_from),
+        ),
+        parts=() if is_unused is None else (not_(is_unused), is_unused),
+        searched=columns_as_of["sentence"],
         filters=replace(filters, after=None if after is None else after[1:]),
     )
     if page.position is not None:
         page.position.insert(0, "" if unused_since is None else unused_since.isoformat())
     return page
+
+
+def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
+    """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
+    current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
+    if as_of is None:
+        return select(FactTable), current_columns
+    versions: Any = table("fact_version", column("fact_id"), column("until"), *map(column, _VERSIONED))
+    of_fact = select(versions).where(versions.c.fact_id == col(FactTable.id), versions.c.until > as_of)
+    version = of_fact.order_by(versions.c.until).limit(1).lateral("version")
+    columns_as_of = {
+        name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
+        for name in _VERSIONED
+    }
+    columns = [
+        columns_as_of[field.name].label(field.name)
+        if field.name in columns_as_of
+        else col(getattr(FactTable, field.name))
+        for field in fields(FactRow)
+    ]
+    statement: Any = select(*columns).select_from(FactTable)
+    return statement.outerjoin(version, true()), columns_as_of
 
 
 async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[ProcedureRow]:
@@ -102,30 +140,50 @@ async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[Pr
     Those of an agent as a whole belong to each of its projects. Without a peer, here and in the other lists, they are
     what all sessions taught: for the owner of the machine.
     """
-    narrowed: list[LiteralString] = [] if filters.include_unworthy else ["worth > 0"]
-    return await _fetch_scope(conn, _PROCEDURES, _SQL["procedures"], narrowed, filters)
+    statement: Any = select(ProcedureTable).where(col(ProcedureTable.retired_at).is_(None))
+    if not filters.include_unworthy:
+        statement = statement.where(col(ProcedureTable.worth) > 0)
+    return await fetch_page(
+        conn,
+        ProcedureRow,
+        _in_scope(statement, ProcedureTable, filters),
+        SortKey(
+            (_WORKS, col(ProcedureTable.worth), col(ProcedureTable.rank)),
+            col(ProcedureTable.id),
+            lambda row: (not row.mostly_fails, row.worth, row.rank),
+        ),
+        searched=col(ProcedureTable.title),
+        filters=filters,
+    )
 
 
 async def list_solutions(conn: Connection, filters: SolutionFilter) -> Page[SolutionRow]:
     """Return a page of solutions: confirmed ones first, then those of errors that most sessions met."""
-    narrowed = [] if filters.include_unsolved else [_SQL["has_fixes"]]
-    return await _fetch_scope(conn, _SOLUTIONS, _SQL["solutions"], narrowed, filters)
+    statement: Any = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
+    if not filters.include_unsolved:
+        body, length = col(SolutionTable.body), func.jsonb_array_length
+        statement = statement.where(or_(length(body["fixes"]) > 0, length(body["withheld"]) > 0))
+    return await fetch_page(
+        conn,
+        SolutionRow,
+        _in_scope(statement, SolutionTable, filters),
+        SortKey(
+            (col(SolutionTable.confirmed), col(SolutionTable.sessions), col(SolutionTable.occurrences)),
+            col(SolutionTable.id),
+            lambda row: (row.confirmed, row.sessions, row.occurrences),
+        ),
+        searched=col(SolutionTable.search),
+        filters=filters,
+    )
 
 
-async def _fetch_scope(
-    conn: Connection,
-    listed: SortedList[T],
-    select: LiteralString,
-    narrowed: Sequence[LiteralString],
-    filters: MemoryFilter,
-) -> Page[T]:
-    """Return a page of what was learned from calls, as far as a question's scope may see it."""
-    conditions = [*narrowed, _SQL["for_audiences"]]
-    if filters.memories is not None:
-        conditions.append(_SQL["in_memories"])
-    if filters.project_alone:
-        conditions.append("project = %(project)s")
-    elif filters.project:
-        conditions.append("(project is null or project = %(project)s)")
-    values: dict[str, Any] = {**filters.values(), "min_success": MIN_SUCCESS}
-    return await fetch_page(conn, listed, select, conditions, values, filters=filters)
+def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
+    audiences = audiences_for(scope.peer)
+    audience = col(table.audience)
+    statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
+    statement = in_memories(statement, table, scope)
+    if scope.project_alone:
+        return statement.where(table.project == scope.project)
+    if scope.project:
+        statement = statement.where(or_(table.project.is_(None), table.project == scope.project))
+    return statement

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlmodel import col, or_, select
+
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import audiences_for
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.fact import CandidateRow, CandidateTable, CitedCandidateRow, FactRow
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import FirstRow, Pairs, Rows, RowsByKey, fetch_all, fetch_one, like_pattern, load
+from consolidator.store.keyset import fetch_selected, in_memories
+from consolidator.store.queries import FirstRow, Pairs, Rows, RowsByKey, fetch_all, fetch_one, load
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
@@ -78,8 +82,17 @@ async def load_by_id(
 
 async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
     """Return the candidates that may not become facts, the latest first."""
-    pattern = like_pattern(filters.query) if filters.query else None
-    return await _list_rejected(conn, filters, pattern=pattern, limit=filters.limit)
+    statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
+    statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
+    if filters.query:
+        query = escape(filters.query)
+        texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
+        statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
+    statement = in_memories(statement, CandidateTable, filters)
+    for name in ("project", "peer"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(CandidateTable, name)) == value)
+    return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
 
 
 async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:
@@ -114,4 +127,3 @@ find_by_prefix = Rows[NamedRow, str, Sequence[str]](
 # How many candidates of a fact's attribute were rejected, by reason; and every fact of it and its owner, by time.
 count_rejections = Pairs[str, int, FactRow](_SQL["rejections"], "*")
 load_fact_history = Rows[FactRow, FactRow](FactRow, _SQL["fact_history"], "*")
-_list_rejected = Rows[CandidateRow, MemoryScope](CandidateRow, _SQL["rejected"], "*")

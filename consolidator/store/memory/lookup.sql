@@ -160,11 +160,3 @@ select p.id, p.title, p.worth, jsonb_path_query_array(p.body, '$.evidence[*][2]'
        jsonb_path_query_array(p.body, '$.evidence[*][0]') as sessions,
        coalesce((p.body #>> '{success,mean}')::float, 1) as success
 from chosen join procedure p using (id) order by chosen.is_named desc, chosen.worth desc, p.id
-
--- name: rejected
-select * from candidate
-where rejected is not null
-  and (%(pattern)s::text is null or lower(sentence) like lower(%(pattern)s) or lower(quote) like lower(%(pattern)s))
-  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
-  and (coalesce(%(project)s, '') = '' or project = %(project)s) and (coalesce(%(peer)s, '') = '' or peer = %(peer)s)
-order by occurred_at desc, id limit %(limit)s

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, LiteralString
+from typing import Any
 
-from consolidator.database.jsonb import as_jsonb
+from sqlalchemy import ColumnElement, and_, func, literal, or_, tuple_
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
+
+from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
-from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
-from consolidator.store.queries import fetch_all, load
-
-_SQL = load("sessions/session_list")
-# The filters whose column has another name, and those that have the same.
-_COLUMNS: dict[LiteralString, LiteralString] = {
-    "conversation": "conversation_id", "parent": "parent_id", "root": "root_id",
-    **{name: name for name in ("agent", "project", "peer", "key", "trigger_type", "trigger_id", "kind")},
-}  # fmt: skip
+from consolidator.models.session import (
+    SessionCursor,
+    SessionFilter,
+    SessionOrder,
+    SessionRow,
+    SessionTable,
+    StoredStatus,
+)
+from consolidator.store.keyset import fetch_selected
 
 
 def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:
@@ -34,27 +39,72 @@ async def list_page(
     now: datetime,
 ) -> list[SessionRow]:
     """Return the next sessions after a cursor; `person` is whose they must be: the peer of their lineage's root."""
-    values: dict[str, Any] = {name: getattr(filters, name) for name in _COLUMNS}
-    parts = [_SQL["sessions" if person is None else "sessions_of_person"]]
-    parts += [f"session.{column} = %({name})s" for name, column in _COLUMNS.items() if values[name] is not None]
-    if filters.labels:
-        parts.append(_SQL["labels"])
-    if filters.since is not None:
-        parts.append("session.last_occurred_at >= %(since)s")
-    if not filters.hidden:
-        parts.append("not session.hidden")
-    if filters.status is not None:
-        parts.append(_SQL[filters.status])
-    moment: LiteralString = "session.last_occurred_at" if order == "latest" else "session.created_at"
+    table = SessionTable
+    moment = col(table.last_occurred_at) if order == "latest" else col(table.created_at)
+    query = select(table).limit(limit)
+    for condition in _conditions(filters, now):
+        query = query.where(condition)
+    if person is not None:
+        root = aliased(SessionTable)
+        query = query.outerjoin(root, col(root.id) == col(table.root_id)).where(
+            or_(
+                and_(col(root.id).is_(None), func.coalesce(table.peer, "") == person),
+                and_(col(root.id).is_not(None), func.coalesce(root.peer, "") == person),
+            )
+        )
+    day = col(table.last_day)  # in the order of an index; with it few sessions are sorted, those of some days
+    place = tuple_(moment, col(table.id))
     if after is not None:
-        parts.append(f"({moment}, session.id) {'>' if order == 'runs' else '<'} (%(at)s, %(last_id)s)")
-        if order == "latest":  # in the order of an index; with it few sessions are sorted, those of some days
-            parts.append("session.last_day <= %(day)s")
-        values |= {"at": after.at, "last_id": after.id, "day": after.at.astimezone(UTC).date()}
-    ordered: LiteralString = f"{moment}, session.id" if order == "runs" else f"{moment} desc, session.id desc"
-    if order == "latest":
-        ordered = f"session.last_day desc, {ordered}"
-    values |= {"person": person, "since": filters.since, "now": now, "limit": limit}
-    values["labels"] = as_jsonb(dict(filters.labels or {}))
-    query = f"{' and '.join(parts)} order by {ordered} limit %(limit)s"
-    return await fetch_all(conn, SessionRow, query, values)
+        mark = tuple_(literal(after.at), literal(after.id))
+        query = query.where(place > mark if order == "runs" else place < mark)
+        if order == "latest":
+            query = query.where(day <= after.at.astimezone(UTC).date())
+    ordered: tuple[Any, ...] = (moment.desc(), col(table.id).desc())
+    if order != "created":
+        ordered = (moment, col(table.id)) if order == "runs" else (day.desc(), *ordered)
+    return await fetch_selected(conn, SessionRow, query.order_by(*ordered))
+
+
+def _conditions(filters: SessionFilter, now: datetime) -> list[ColumnElement[bool]]:
+    table = SessionTable
+    equal = {
+        "agent": filters.agent,
+        "project": filters.project,
+        "peer": filters.peer,
+        "key": filters.key,
+        "conversation_id": filters.conversation,
+        "trigger_type": filters.trigger_type,
+        "trigger_id": filters.trigger_id,
+        "parent_id": filters.parent,
+        "kind": filters.kind,
+        "root_id": filters.root,
+    }
+    conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
+    if filters.labels:
+        conditions.append(col(table.labels) != literal("{}").cast(JSONB))  # as the index says
+        conditions.append(col(table.labels).op("@>")(literal(dumps(dict(filters.labels))).cast(JSONB)))
+    if filters.since is not None:
+        conditions.append(col(table.last_occurred_at) >= filters.since)
+    if not filters.hidden:
+        conditions.append(col(table.hidden).is_(False))
+    return [*conditions, *_status_conditions(filters.status, now)]
+
+
+def _status_conditions(status: StoredStatus | None, now: datetime) -> list[ColumnElement[bool]]:
+    table = SessionTable
+    is_open = col(table.status) == "open"
+    match status:
+        case None:
+            return []
+        case "open":
+            return [is_open]
+        case "ended":
+            return [col(table.status) == "ended"]
+        case "running":
+            return [is_open, col(table.lease_owner).is_not(None), col(table.lease_until) > now]
+        case "waiting":
+            return [is_open, col(table.attention) != literal("{}").cast(JSONB)]
+        case "pending":
+            return [is_open, col(table.pending).is_(True)]
+        case "failed":
+            return [col(table.error).is_not(None)]

@@ -47,7 +47,6 @@ WITHOUT_THE_KEY = {
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
         sessions/projects.known sessions/projects.shared_with sessions/projects.overview turns/spend.sum_costs
         sessions/sessions.list_heads
-        sessions/session_list.sessions sessions/session_list.sessions_of_person
         log/seals.find_broken_beginnings log/seals.find_foreign_pasts
         memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting
