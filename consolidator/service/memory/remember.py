@@ -160,8 +160,7 @@ def _attributes_of(candidate: Candidate) -> list[OwnedAttribute]:
 
 async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
     """Return the facts that are believed of a candidate's attribute."""
-    published = await facts.load_published(conn, candidate.agent, _attributes_of(candidate))
-    return {row.id for row in published.values() if row.superseded_reason is None}
+    return set(await facts.list_published(conn, candidate.agent, _attributes_of(candidate), believed=True))
 
 
 async def _find_fact_id(database: Database, name: str, scope: MemoryScope, viewer: Viewer) -> str:

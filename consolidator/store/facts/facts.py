@@ -16,7 +16,6 @@ from consolidator.models.fact import (
     CorrectionRow,
     FactRow,
     FactVersionRow,
-    SupersededReason,
 )
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerOutcome
@@ -29,11 +28,11 @@ from consolidator.store.queries import (
     Statement,
     StatementEach,
     Tuples,
+    UpsertEach,
     execute,
     execute_each,
     fetch_all,
     fetch_column,
-    fetch_value,
     load,
 )
 
@@ -97,25 +96,6 @@ class ComparableFactRow:
     said_at: datetime | None  # of its latest evidence
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedFactRow:
-    """What of a fact reconciling may change."""
-
-    id: str
-    value: str
-    sentence: str
-    valid_from: datetime
-    valid_to: datetime | None
-    superseded_by: str | None
-    superseded_reason: SupersededReason | None
-    sessions: int
-    evidence: list[str]
-    flagged: str | None
-    steers: int
-    steers_succeeded: int
-    steers_failed: int
-
-
 async def save_candidates(
     conn: Connection, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
 ) -> None:
@@ -148,12 +128,6 @@ async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) 
     for level, name, fact_id in await _load_forgotten(conn, agent, owners):
         forgotten.setdefault(Owner(level, name), []).append(fact_id)
     return forgotten
-
-
-async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
-    """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
-    added = await fetch_value(conn, _SQL["save_fact"], values)
-    return None if added is None else "added" if added else "changed"
 
 
 async def drop_unsupported(
@@ -272,9 +246,8 @@ match_attributes = Tuples[tuple[str, str], str, Sequence[OwnedAttribute]](_SQL["
 load_candidates = Rows[LineageCandidateRow, str, Sequence[OwnedAttribute]](
     LineageCandidateRow, _SQL["candidates"], "agent **"
 )
-load_published = RowsByKey[str, PublishedFactRow, str, Sequence[OwnedAttribute]](
-    PublishedFactRow, _SQL["published"], "agent **"
-)
+list_published = Column[str, str, Sequence[OwnedAttribute]](_SQL["published"], "agent **", believed=False)
+save_each = UpsertEach(_SQL["save_fact"])
 end_stated = Statement[str, Sequence[OwnedAttribute], str, datetime](_SQL["end_stated"], "agent ** superseded_by now")
 load_fact_of = FirstRow[FactRow, str, Sequence[OwnedAttribute], str](FactRow, _SQL["fact_of"], "agent ** candidate")
 _supersede_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["supersede_unsupported"], "agent **")
