@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -176,7 +176,7 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=1_000_000,
-        description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
+        description="calls of all processes together, in nights and other runs",
     )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
@@ -243,13 +243,6 @@ class Settings(BaseSettings):
         if name == "auto":
             raise ValueError("auto is for agents and sessions; this takes the name of a model")
         return name
-
-    @field_validator("model_calls_per_minute")
-    @classmethod
-    def _check_rate(cls, rate: int | None, info: ValidationInfo) -> int | None:
-        if rate is not None and info.data.get("night_engine") == "claims":
-            raise ValueError("only the night engine dbos holds a rate: set CONSOLIDATOR_NIGHT_ENGINE=dbos, too")
-        return rate
 
     @field_validator("http_host")
     @classmethod

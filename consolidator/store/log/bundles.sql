@@ -53,11 +53,6 @@ set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(t
     error = %(error!)s, open_task = %(open_task!)s, details = %(details)s
 where id = %(session)s and origin is not null and head <= %(head)s
 
--- name: add_seed
-insert into seed (session_id, ordinal, role, content, is_new, occurred_at, details)
-values (%(session)s, %(ordinal)s, %(role)s, %(content)s, %(is_new)s, %(occurred_at)s, %(details)s)
-on conflict do nothing
-
 -- name: add_checkpoint
 insert into checkpoint (id, session_id, seq, label, metadata, delta, fold, created_at, expires_at)
 values (%(id)s, %(session_id)s, %(seq)s, %(label)s, %(metadata)s, %(delta)s, %(fold)s, %(created_at)s, %(expires_at)s)

@@ -67,7 +67,7 @@ select id, head from session where %(everything)s or due order by id
 
 -- name: lock_watermark
 -- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
-select id from session where id = %(id)s and consolidated_to = %(after)s for no key update
+select id from session where id = %(session)s and consolidated_to = %(after)s for no key update
 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update

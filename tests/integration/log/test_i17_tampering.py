@@ -69,7 +69,7 @@ async def log(database: Database, clock: FrozenClock, settings: Settings) -> Dat
     await log_events(database, "t", [user_message("hello"), user_message("bye")])
     prepared = [events.prepare(user_message(f"bulk {n}")) for n in range(3)]
     async with database.transaction() as conn:
-        await events.load_bulk(conn, "t", prepared, now=clock.now())
+        await events.load_each(conn, {"t": prepared}, now=clock.now())
     await log_events(database, "t", [user_message("last")], key="k")
     clock.advance(timedelta(hours=1))
     await run_job(database, settings)
