@@ -17,6 +17,7 @@ from consolidator.memory.calls import shell, shell_programs, tool_kinds
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
+from consolidator.memory.solutions.line_kinds import NO_FOLDER
 
 MAX_SEGMENTS = 12
 MAX_CALL = 160  # characters of a segment as it is shown
@@ -128,7 +129,7 @@ def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_tex
             is_shown = bool(text.strip()) and not segment.is_unseen
             outcomes[n] = True if segment.link != "||" and (is_shown or not segment.piped) else None
         return outcomes
-    failed = _failed_segment(segments, acting, text)
+    failed = None if NO_FOLDER.search(text[:4000]) else _failed_segment(segments, acting, text)
     if failed is None:
         return outcomes
     outcomes[failed] = False

@@ -324,7 +324,7 @@ def _situations(lesson: Lesson) -> list[Key]:
         return [("program", match["program"])]
     if lesson.kind == "always_fails" and kind == "program" and lesson.instead:
         return [("program", match["program"]), ("program", lesson.instead.split()[0])]
-    if lesson.kind in ("fix", "command") or (lesson.kind == "always_fails" and kind in ("flag", "place")):
+    if lesson.kind in ("fix", "command") or (lesson.kind == "always_fails" and kind == "flag"):
         return [("operation", match["operation"])] if "operation" in match else []
     if lesson.kind == "first_run_fails":
         return [] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]

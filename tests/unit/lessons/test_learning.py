@@ -180,6 +180,51 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
+def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
+    def write(log: CallLog) -> None:
+        log.read("app/cli/user.go").read("app/cli/conf/lint.yaml")
+        log.read("app/cli/commands/run.go", ok=False, output="File does not exist.")
+        folder = {"pattern": "run", "path": f"{HOME}/app/cli/commands"}
+        log.call("Grep", folder, "Path does not exist: app/cli/commands", ok=False)
+
+    lessons = learn(3, write)
+    path, error = f"{HOME}/app/cli/commands/stop.go", "File does not exist."
+    told = answer_failure(lessons, "Read", {"file_path": path}, error, "", HOME)
+    assert told is not None
+    assert told.text == "`app/cli/commands` is not there (6 of 6); `app/cli/` is."
+    unmatched = "String to replace not found in file."
+    assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
+
+
+def test_a_refused_commit_is_answered_with_the_check_that_refused_it() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pnpm run test", "$ vitest run\nok").run("pnpm run types", "$ tsc --noEmit\nok")
+        log.run("git commit -m x", "$ vitest run\nok\n$ tsc --noEmit\n[main 1a2b3c4] x")
+
+    lessons, commit = learn(3, write), {"command": "git commit -m y"}
+    shown = "$ vitest run\nok\n$ tsc --noEmit\n"
+    told = answer_failure(lessons, "Bash", commit, shown + "a.ts(1,2): error TS2322: Type 'x' is not assignable")
+    assert told is not None
+    assert told.call == "pnpm run types"
+    assert answer_failure(lessons, "Bash", commit, shown + "On branch main\nChanges not staged for commit:") is None
+
+
+def test_a_failed_change_of_directory_blames_no_program() -> None:
+    log = CallLog("s").fail("cd web && pnpm run test", "(eval):cd:1: no such file or directory: web")
+    assert [segment.ok for segment in log.trace().calls[0].segments] == [None]
+
+
+def test_files_of_one_kind_are_told_together_by_name_alone() -> None:
+    def write(log: CallLog) -> None:
+        number = log.name[1:]
+        log.edit("web/form.ts").edit(f"api/user{number}.ts").edit(f"prompts/mail{number}.md").run("git commit -m x")
+        for other in "abcd":
+            log.edit(f"{other}/x{number}.c").run("git commit -m y")
+
+    keys = {lesson.key for lesson in of_kind(learn(3, write), "together")}
+    assert keys == {"prompts/*.md web/form.ts"}
+
+
 def lint_then_fix(log: CallLog) -> None:
     log.edit("src/cart.ts").fail("pnpm run lint", UNFORMATTED).run("pnpm run lint:fix", "Fixed 1 file")
     log.run("pnpm run lint", "ok")
