@@ -73,8 +73,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "path", "/".join(parts[:depth])
 
 
-def learn_always_failing(history: History) -> tuple[list[Lesson], set[tuple[str, int]]]:
-    """Return what never worked here, or of flags mostly failed, and the calls (session, seq) that this explains."""
+def learn_always_failing(history: History) -> list[Lesson]:
+    """Return what never worked here, or of flags mostly failed; what one explains is no evidence of another."""
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
     headlines: set[tuple[str, str]] = set()
@@ -88,7 +88,7 @@ def learn_always_failing(history: History) -> tuple[list[Lesson], set[tuple[str,
         explained |= {failure.id for failure in failures}
         headlines.add((headline, key[-1]))
         lessons.append(_build_lesson(history, key, uses[key], failures, headline, there))
-    return lessons, explained
+    return lessons
 
 
 def _collect(history: History) -> dict[Key, _Uses]:

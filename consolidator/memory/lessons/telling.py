@@ -78,13 +78,13 @@ def _answers_of_shell(
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
         if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
             yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
-    fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
-    for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
-        if lesson.instead != failed.full_call or lesson.directory not in (None, directory):
-            yield Told(lesson, lesson.line, lesson.instead if "…" not in (lesson.instead or "") else None)
+    codes = {key for key in keys if ": " not in key}  # of lint rules
     for lesson in lessons if segment_purpose(failed) in ("lint", "format") else ():
-        if keys & set(lesson.match.get("rules", ())):
+        if codes and codes.issubset(lesson.match.get("rules", ())):
             yield Told(lesson, lesson.line)
+    for lesson in lessons:
+        if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
+            yield Told(lesson, lesson.line, lesson.instead)
     if segment_purpose(failed) == "test" or failed.operation == "git commit":
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
