@@ -44,8 +44,8 @@ def table_rows(text: str, heading: str) -> list[list[str]]:
 
 def default_cell(name: str, field: FieldInfo) -> str:
     """Return the cell of the column of defaults."""
-    if field.default_factory is list:
-        return "`[]`"
+    if field.default_factory in (list, dict):
+        return f"`{field.get_default(call_default_factory=True)}`"
     return WITHOUT_DEFAULT.get(name) or ("" if field.default is None else f"`{field.default}`")
 
 
