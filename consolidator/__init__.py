@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
     from consolidator.models.seed import Seed
+    from consolidator.models.viewer import Viewer
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.session.outcome import Outcome
     from consolidator.runtime.session.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.tool import CallContext, Tool, tool
     from consolidator.runtime.turn.harness import Delta, StepResult
-    from consolidator.service.viewer import Viewer
     from consolidator.settings import Settings, load_settings
 
 __all__ = [

@@ -12,8 +12,8 @@ from consolidator.context.build import advance_history
 from consolidator.database import Database
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
-from consolidator.runtime.lineage.children import ChildRequest
-from consolidator.service.sessions.children import create_checkpoint, fork_session, restore_checkpoint
+from consolidator.runtime.lineage.checkpoints import create_checkpoint, restore_checkpoint
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
@@ -38,7 +38,7 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
             await conn.execute("vacuum analyze")
 
         def fork(name: str, at: int | None = None) -> Callable[[], Awaitable[object]]:
-            return lambda: fork_session(database, settings, name, ChildRequest(kind="fork", at=at))
+            return lambda: create_child(database, settings, name, ChildRequest(kind="fork", at=at))
 
         async def restore(name: str) -> None:
             await restore_checkpoint(database, settings, checkpoints[name])

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from consolidator.api import guard, problems
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
+from consolidator.models.viewer import Scope, Viewer
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.credentials import BearerTokens
@@ -26,7 +27,6 @@ from consolidator.service.encoding import encode_json
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
 from consolidator.service.sessions.reruns import RequestedReruns
-from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
 
 MEDIA_TYPE = "application/json"

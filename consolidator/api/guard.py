@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import IO
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -22,9 +21,9 @@ from consolidator.api import problems
 from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.viewer import Viewer
 from consolidator.service.credentials import BearerTokens
-from consolidator.service.request_limits import is_called_rightly, receive_again
-from consolidator.service.viewer import Viewer
+from consolidator.service.request_limits import Refused, WorkPlaces, is_called_rightly, read_pieces, receive_again
 
 BODY_BYTES = 4 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024  # of a bundle
@@ -154,8 +153,7 @@ class ApiGuard:
     open_paths: Collection[str] = ()  # that need no token
     lines_paths: Collection[str] = ()  # whose bodies are JSON lines, kept in a file and not in memory
     lines_bytes: int = BODY_BYTES  # of such a body
-    _entered: int = 0
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WORKED_ON))
+    _places: WorkPlaces = field(default_factory=lambda: WorkPlaces(WORKED_ON, WAITING, WAIT_SECONDS, REQUEST_SECONDS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Nothing that goes wrong leaves this function."""
@@ -173,6 +171,8 @@ class ApiGuard:
             await self._answer(scope, receive, note_start)
         except Problem as problem:
             response = problem_response(problem.kind, str(problem), path, headers=problem.headers)
+        except Refused as refused:
+            response = problem_response(problems.BY_STATUS[refused.status], str(refused), path, headers=refused.headers)
         except ConsolidatorError as error:
             log.warning("%s %s: %s", scope["method"], path[:200], redact(str(error)))
             response = problem_response(problems.find_kind(error), problems.describe(error), path)
@@ -207,13 +207,8 @@ class ApiGuard:
                 state["streaming"] = True
                 await self._read_and_answer(scope, headers, receive, send)
             return
-        if self._entered >= WORKED_ON + WAITING:
-            raise Problem(problems.UNAVAILABLE, "too many requests wait")
-        self._entered += 1
-        try:
-            await self._work(scope, headers, receive, send)
-        finally:
-            self._entered -= 1
+        async with self._places.taken():
+            await self._read_and_answer(scope, headers, receive, send)
 
     async def _authorize(self, scope: Scope, headers: Headers) -> Viewer:
         token = headers.get("authorization", "").encode("latin-1", "replace")
@@ -232,26 +227,11 @@ class ApiGuard:
             raise Problem(problems.UNAUTHORIZED, refusal, {"www-authenticate": _CHALLENGE + wrong})
         return viewer
 
-    async def _work(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        """Answer a request with the few that are worked on at once."""
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._places.acquire()
-        except TimeoutError:
-            raise Problem(problems.UNAVAILABLE, "too many requests are worked on") from None
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self._read_and_answer(scope, headers, receive, send)
-        except TimeoutError:
-            raise Problem(problems.UNAVAILABLE, f"this took more than {REQUEST_SECONDS:g} seconds") from None
-        finally:
-            self._places.release()
-
     async def _read_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         if scope["path"] in self.lines_paths and scope["method"] == "POST":
             await self._spool_and_answer(scope, headers, receive, send)
             return
-        body = await _read_body(headers, receive)
+        body = b"".join([piece async for piece in read_pieces(headers, receive, BODY_BYTES)])
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body:
             _check_type(kind, "application/json")
@@ -264,62 +244,18 @@ class ApiGuard:
         viewer.check_may("admin")  # before anything is stored for it
         _check_type(headers.get("content-type", "").partition(";")[0].strip().lower(), JSON_LINES)
         with tempfile.TemporaryFile(prefix="consolidator-body-") as file:
-            digest = await _spool_body(headers, receive, file, self.lines_bytes)
-            scope["state"] |= {"body": b"", "body_file": file, "body_hash": digest}
+            digest = hashlib.sha256()
+            async for piece in read_pieces(headers, receive, self.lines_bytes, "a bundle"):
+                digest.update(piece)
+                await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(file.flush)
+            scope["state"] |= {"body": b"", "body_file": file, "body_hash": digest.digest()}
             await self.app(scope, receive_again(b"", receive), send)
 
 
 def _check_type(kind: str, wanted: str) -> None:
     if kind != wanted:
         raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
-
-
-async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most: int) -> bytes:
-    """Write a body to a file as it comes, and return its hash. Raises Problem for one that is cut off or too large."""
-    advice = f"a bundle has at most {most} bytes"
-    _check_length(headers, most, advice)
-    digest, size, is_whole = hashlib.sha256(), 0, False
-    while not is_whole:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Problem(problems.BAD_REQUEST, "the body is cut off: nothing was written")
-        piece = message.get("body", b"")
-        size, is_whole = size + len(piece), not message.get("more_body", False)
-        if size > most:
-            raise _too_large(advice)
-        digest.update(piece)
-        await asyncio.to_thread(file.write, piece)
-    await asyncio.to_thread(file.flush)
-    return digest.digest()
-
-
-async def _read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the body of a request, as far as it came. The connection bounds how long it may take."""
-    advice = f"a request has at most {BODY_BYTES} bytes"
-    _check_length(headers, BODY_BYTES, advice)
-    body, is_whole = bytearray(), False
-    while not is_whole:
-        message = await receive()
-        if message["type"] != "http.request":
-            break  # the client is gone: the application is told so when it asks
-        body += message.get("body", b"")
-        if len(body) > BODY_BYTES:
-            raise _too_large(advice)
-        is_whole = not message.get("more_body", False)
-    return bytes(body)
-
-
-def _check_length(headers: Headers, most: int, advice: str) -> None:
-    """Raise Problem for a body that is announced as too large, before any of it is read."""
-    length = headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()):
-        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
-    if len(length) > 12 or int(length) > most:
-        raise _too_large(advice)
-
-
-def _too_large(advice: str) -> Problem:
-    return Problem(problems.TOO_LARGE, advice, {"connection": "close"})
 
 
 async def _answer_and_drop(response: Response, receive: Receive, send: Send) -> None:

@@ -27,10 +27,10 @@ from consolidator.api.guard import Places
 from consolidator.api.problems import Problem
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.llm.prices import calculate_cost
+from consolidator.models.viewer import OWNER
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
 from consolidator.service.system import ServiceState, load_service_state
-from consolidator.service.viewer import OWNER
 from consolidator.telemetry import Span, listen, open_span
 
 PATH = "/metrics"

@@ -23,9 +23,9 @@ from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import Overrides, SpawnResult
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
+from consolidator.runtime.session.tasks import TaskRow
 from consolidator.service.database import describe_columns
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
-from consolidator.service.sessions.work import TaskRow
 
 A = TypeVar("A", bound=BaseModel)
 

@@ -16,11 +16,12 @@ from consolidator.api.call import REPEATED_HEADER, Call, to_document
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.api.schemas import Event, SubAgent
+from consolidator.models.viewer import Scope
 from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.session import access
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import access, children
+from consolidator.runtime.turn.sub_agents import read_sub_agent
 from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
-from consolidator.service.viewer import Scope
 
 ALSO_READ: dict[Scope, str] = {"read": "with `Accept: text/event-stream`"}
 STREAMED: dict[int | str, dict[str, Any]] = {
@@ -104,7 +105,7 @@ async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes
     async with aclosing(_follow(call, session_id, Cursor(0), None)) as frames:
         async for frame in frames:
             if frame.startswith(b"event: end\n"):
-                found = await children.read_sub_agent(call.database, session_id, viewer=call.viewer)
+                found = await read_sub_agent(call.database, session_id, viewer=call.viewer)
                 yield format_frame("result", SubAgent.of(*found))
             yield frame
 

@@ -26,6 +26,7 @@ from consolidator.cli.commands import SEARCH
 from consolidator.cli.output import ProgressCallbacks, print_warning, progress_bar, progress_callbacks, status_line
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
+from consolidator.models.viewer import Viewer
 from consolidator.service.database import Database, open_database
 from consolidator.service.tokenizer import use_vocabulary
 from consolidator.settings import Settings, describe_unknown_settings, load_settings
@@ -63,7 +64,7 @@ def run_in(
     **options: P.kwargs,
 ) -> T:
     """Do the same with the id of the session that a person named; raise NotFound if there is none."""
-    from consolidator.service.sessions.access import find_session_id  # what opens no session does not load it
+    from consolidator.runtime.session.access import find_session_id  # what opens no session does not load it
 
     async def in_session(database: Database) -> T:
         return await function(database, await find_session_id(database, session), *args, **options)
@@ -218,7 +219,7 @@ QueryWords = Annotated[
     list[str] | None,
     typer.Argument(metavar="[QUERY]", help="What to look for: words; `search` before them is left out."),
 ]
-SURFACE = "cli"  # where the words of these commands come from, in the log
+TERMINAL = Viewer(surface="cli")  # whose the words of these commands are, in the log
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

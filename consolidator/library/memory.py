@@ -17,6 +17,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import OLD_NAMES, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.service.database import Database
 from consolidator.service.log import record as recording
 from consolidator.service.memory import explain as explaining
@@ -28,7 +29,6 @@ from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResul
 from consolidator.service.memory.remember import Remembered
 from consolidator.service.memory.solutions import DEFAULT_LIMIT
 from consolidator.service.nights.runs import run_job
-from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 
 Result = TypeVar("Result")

@@ -31,11 +31,11 @@ from starlette.types import Scope as AsgiScope
 from consolidator.errors import ConsolidatorError
 from consolidator.mcp_server.tools import CONTEXT, MemoryTools
 from consolidator.models.memory_filter import OLD_NAMES
+from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.log.record import RECORDER
-from consolidator.service.request_limits import RequestLimits
-from consolidator.service.viewer import OWNER, Scope, Viewer
+from consolidator.service.request_limits import RequestLimits, WorkPlaces
 from consolidator.settings import Settings
 
 MAX_SHOWN = 40  # characters of a rejected value
@@ -218,7 +218,8 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
                 await stack.enter_async_context(app.router.lifespan_context(outer))
             yield
 
-    limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app) for scopes, app in apps.items()}
+    places = WorkPlaces()  # of all sets of tools
+    limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app, places) for scopes, app in apps.items()}
     guard = BearerTokenGuard(limited, open_tokens(database, settings.home))
     return HttpMount([Mount("/", app=guard)], lifespan)
 

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from consolidator.mcp_server import texts
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.viewer import Viewer
 from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
 from consolidator.service.encoding import to_visible_json
@@ -37,7 +38,6 @@ from consolidator.service.memory.suggestions import (
     suggest_next_calls,
 )
 from consolidator.service.scope import find_project
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 
 ROOTS_TIMEOUT = 2.0  # seconds that a client has to say its roots

@@ -22,7 +22,8 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage import children
+from consolidator.models.viewer import Viewer
+from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.live.answer_stream import AnswerStream
 from consolidator.runtime.live.hub import FollowHub, open_hub
@@ -41,7 +42,7 @@ from consolidator.runtime.session.creation import SessionArguments, session_requ
 from consolidator.runtime.session.hydration import HydratedSession, hydrate_session
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
-from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
+from consolidator.runtime.session.tasks import PROGRAM, Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
@@ -78,7 +79,7 @@ class Consolidator:
         policy: RoutePolicy | None = None,
         surface: str = sessions.LIBRARY,
     ) -> None:
-        self.surface = surface
+        self.viewer = Viewer(surface=surface)
         self._toolbox = Toolbox(tools)
         self._builtin = tuple(builtin)
         self._settings = settings
@@ -185,10 +186,10 @@ class Consolidator:
         self, checkpoint_id: str, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
     ) -> Session:
         """Return a new session that goes on from a checkpoint. Raises NotFound, and UsageError as `fork` does."""
-        self.harness.check_tools(overrides)
-        row = await children.restore_checkpoint(
-            self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
-        )
+        row = await checkpoints.restore_checkpoint(
+            self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current,
+            driver_tools=self.harness.tools.names,
+        )  # fmt: skip
         return Session(self, row)
 
     async def step(self, session_id: str) -> StepResult:
@@ -272,7 +273,7 @@ class Session:
         return await self._say(text, "follow_up")
 
     async def _say(self, text: str, mode: sessions.MessageMode) -> int:
-        return await sessions.send_message(self._agent.database, self.id, text, mode=mode, surface=self._agent.surface)
+        return await sessions.send_message(self._agent.database, self.id, text, mode=mode, viewer=self._agent.viewer)
 
     async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""
@@ -322,8 +323,8 @@ class Session:
             kind="fork", at=at, overrides=overrides, is_current=is_current, same_conversation=same_conversation
         )
         harness = self._agent.harness
-        harness.check_tools(overrides)
-        return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))
+        row = await create_child(harness.database, harness.settings, self.id, request, driver_tools=harness.tools.names)
+        return Session(self._agent, row)
 
     async def branch(
         self,
@@ -339,8 +340,7 @@ class Session:
         This session is untouched; tools with side effects are dry runs, unless `live_tools`. Nothing in a branch is
         evidence of anything. Raises UsageError as `fork` does.
         """
-        harness, surface = self._agent.harness, self._agent.surface
-        harness.check_tools(overrides)
+        harness = self._agent.harness
         state = await harness.before_branch(await self.info(), kind) if harness.before_branch else None
         request = BranchRequest(
             kind=kind,
@@ -350,7 +350,10 @@ class Session:
             live_tools=live_tools,
             state=state if kind == "dream" else None,
         )
-        row = await branches.create_branch(harness.database, harness.settings, self.id, request, surface=surface)
+        row = await branches.create_branch(
+            harness.database, harness.settings, self.id, request, driver_tools=harness.tools.names,
+            viewer=self._agent.viewer,
+        )  # fmt: skip
         return Session(self._agent, row)
 
     async def propose_steer(
@@ -361,17 +364,17 @@ class Session:
         After a crash the same call goes on with the branch that is there; a `name` has one branch in any case.
         """
         request = BranchRequest(kind="pre_steer", message=text, overrides=overrides, live_tools=live_tools, name=name)
-        return await branches.run_branch(self._agent.harness, self.id, request, surface=self._agent.surface)
+        return await branches.run_branch(self._agent.harness, self.id, request, viewer=self._agent.viewer)
 
     async def compare(self, branch_id: str) -> BranchComparison:
         """Compare a branch with this session, from the branch's point on. Raises UsageError for no branch."""
         async with self._agent.database.connection() as conn:
             branch = await session_store.get(conn, branch_id)
-        return await branches.compare_branch(self._agent.database, branch, self.id)
+        return await branches.compare_with(self._agent.database, branch, self.id)
 
     async def commit_steer(self, branch_id: str) -> int:
         """Send the steer of a proposal, once, and return its seq. Whoever drives the session answers it."""
-        return await branches.commit_steer(self._agent.database, branch_id, surface=self._agent.surface)
+        return (await branches.commit_steer(self._agent.database, branch_id, viewer=self._agent.viewer))[1]
 
     async def discard_branch(self, branch_id: str) -> None:
         """End a branch; what it did can still be read."""
@@ -386,7 +389,7 @@ class Session:
         time_to_live: timedelta | None = None,
     ) -> CheckpointRow:
         """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
-        return await children.create_checkpoint(
+        return await checkpoints.create_checkpoint(
             self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
         )
 
@@ -429,7 +432,7 @@ class Session:
 
     async def finish_task(self, outcome: TaskOutcome, note: str | None = None) -> TaskRow:
         """End the open task, as one that a crash left open, and return it. Raises UsageError if none is open."""
-        return await finish_task(self._agent.database, self.id, outcome, note=note)
+        return await finish_task(self._agent.database, self.id, outcome, note=note, principal=PROGRAM)
 
     async def scratchpad(self) -> Scratchpad:
         """Return the notes at the end of the session's contexts, and their version."""
@@ -438,7 +441,9 @@ class Session:
     async def set_scratchpad(self, text: str, *, expected_seq: int | None = None) -> Scratchpad:
         """Replace the notes; with `expected_seq`, only if that is still their version, else HeadConflict is raised."""
         edit = ScratchpadEdit("replace", text)
-        return await change_scratchpad(self._agent.database, self.id, edit, expected_seq=expected_seq)
+        return await change_scratchpad(
+            self._agent.database, self.id, edit, expected_seq=expected_seq, principal=PROGRAM
+        )
 
 
 _ROLES = {EventType.USER_MESSAGE: "user", EventType.ASSISTANT_RESPONSE: "assistant"}

@@ -18,7 +18,7 @@ from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.credential import CredentialRow
 from consolidator.models.principal import check_name
-from consolidator.service.viewer import OWNER, OWNER_NAME, SCOPES, Scope, Viewer
+from consolidator.models.viewer import OWNER, OWNER_NAME, SCOPES, Scope, Viewer
 from consolidator.store.sessions import credentials
 from consolidator.store.sessions.projects import resolve_project
 

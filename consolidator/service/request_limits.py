@@ -6,7 +6,8 @@ The nights use other connections of the database, and a few threads: a flood of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -26,6 +27,74 @@ STATEMENT_SECONDS = 30  # a statement of a request may take
 RETRY_AFTER_SECONDS = 5
 
 
+class Refused(Exception):
+    """A request that is not worked on: a status, and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = {"connection": "close"} if status == 413 else {}
+
+
+@dataclass(slots=True)
+class WorkPlaces:
+    """The few places in which requests are worked on, and the short line of those that wait for one."""
+
+    worked_on: int = WORKED_ON
+    waiting: int = 16
+    wait_seconds: float = 5
+    request_seconds: float = 60
+    _entered: int = 0
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.worked_on)
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """Hold a place. Raises Refused where too many wait, one waits too long, or the work takes too long."""
+        if self._entered >= self.worked_on + self.waiting:
+            raise Refused(503, "too many requests wait")
+        self._entered += 1
+        try:
+            try:
+                async with asyncio.timeout(self.wait_seconds):
+                    await self._places.acquire()
+            except TimeoutError:
+                raise Refused(503, "too many requests are worked on") from None
+            try:
+                async with asyncio.timeout(self.request_seconds):
+                    yield
+            except TimeoutError:
+                raise Refused(503, f"this took more than {self.request_seconds:g} seconds") from None
+            finally:
+                self._places.release()
+        finally:
+            self._entered -= 1
+
+
+async def read_pieces(headers: Headers, receive: Receive, most: int, what: str = "a request") -> AsyncIterator[bytes]:
+    """Yield the body of a request as it comes; the connection bounds how long it may take.
+
+    Raises Refused for one that is cut off, or larger than `most` bytes: where it says so, before any of it is read.
+    """
+    too_large = Refused(413, f"{what} has at most {most} bytes")
+    length, size, is_whole = headers.get("content-length", "0"), 0, False
+    if not (length.isascii() and length.isdigit()):
+        raise Refused(400, "Content-Length is no number")
+    if len(length) > 12 or int(length) > most:
+        raise too_large
+    while not is_whole:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused(400, "the body is cut off: nothing was written")
+        piece = message.get("body", b"")
+        size, is_whole = size + len(piece), not message.get("more_body", False)
+        if size > most:
+            raise too_large
+        yield piece
+
+
 @dataclass(slots=True)
 class RequestLimits:
     """An ASGI application that passes on few requests at once, each with its whole body; answers 503 or 413 to others.
@@ -34,41 +103,13 @@ class RequestLimits:
     """
 
     app: ASGIApp
-    worked_on: int = WORKED_ON
-    waiting: int = 16
-    wait_seconds: float = 5
-    request_seconds: float = 60
+    places: WorkPlaces = field(default_factory=WorkPlaces)
     body_bytes: int = 4 * 1024 * 1024
-    _entered: int = 0
-    _places: asyncio.Semaphore = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._places = asyncio.Semaphore(self.worked_on)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
-        if self._entered >= self.worked_on + self.waiting:
-            await self._refuse(503, "too many requests wait", scope, receive, send)
-            return
-        self._entered += 1
-        try:
-            await self._read_and_answer(scope, receive, send)
-        finally:
-            self._entered -= 1
-
-    async def _read_and_answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._read_body(scope, receive)
-        if body is None:
-            await self._refuse(413, f"a request has at most {self.body_bytes} bytes", scope, receive, send)
-            return
-        try:
-            async with asyncio.timeout(self.wait_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            await self._refuse(503, "too many requests are worked on", scope, receive, send)
             return
         started = False
 
@@ -78,36 +119,17 @@ class RequestLimits:
             await send(message)
 
         try:
-            async with asyncio.timeout(self.request_seconds):
+            async with self.places.taken():
+                pieces = read_pieces(Headers(scope=scope), receive, self.body_bytes)
+                body = b"".join([piece async for piece in pieces])
                 await self.app(scope, receive_again(body, receive), note_start)
-        except TimeoutError:
+        except Refused as refused:
             if started:
                 raise
-            await self._refuse(503, f"this took more than {self.request_seconds:g} seconds", scope, receive, send)
-        finally:
-            self._places.release()
-
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Return the body of a request; None if it is too long. The connection bounds how long it may take."""
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length[:20]) > self.body_bytes:
-            return None
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return bytes(body)  # the client is gone: the application is told so when it asks
-            body += message.get("body", b"")
-            if len(body) > self.body_bytes:
-                return None
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    async def _refuse(self, status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {"connection": "close"}
-        if status == 503:
-            headers["retry-after"] = str(RETRY_AFTER_SECONDS)
-        await JSONResponse({"error": reason}, status_code=status, headers=headers)(scope, receive, send)
+            headers = {"connection": "close"} | (
+                {"retry-after": str(RETRY_AFTER_SECONDS)} if refused.status == 503 else {}
+            )
+            await JSONResponse({"error": str(refused)}, refused.status, headers)(scope, receive, send)
 
 
 def receive_again(body: bytes, receive: Receive) -> Receive:

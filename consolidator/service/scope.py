@@ -13,7 +13,7 @@ from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.models.audience import OWNER as OWNER_PEER
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
-from consolidator.service.viewer import Viewer
+from consolidator.models.viewer import Viewer
 from consolidator.store.sessions.projects import (
     find_known,
     list_projects,

@@ -17,10 +17,10 @@ from consolidator.database import Database
 from consolidator.formats.registry import find_local_logs
 from consolidator.llm.choice import choose_model
 from consolidator.models.credential import CredentialRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients.checks import Check, check_database
 from consolidator.service.credentials import list_credentials
 from consolidator.service.database import describe_database
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import SettingOrigin, Settings, list_settings
 from consolidator.store import observed
 from consolidator.store.observed import DrivingQueue, LastRun, WaitingWork

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError, Forbidden, NotFound, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.service.request_limits import is_called_rightly
+from consolidator.service.request_limits import Refused, WorkPlaces, is_called_rightly, read_pieces
 from consolidator.ui.logins import Logins
 
 log = logging.getLogger("consolidator.ui")
@@ -67,9 +66,10 @@ class PageGuard:
     logins: Logins
     show_problem: Any  # (request, PageProblem) -> Response
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
-    _entered: int = 0
     _streams: int = 0
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WORKED_ON))
+    _places: WorkPlaces = field(
+        default_factory=lambda: WorkPlaces(WORKED_ON, WAITING, REQUEST_SECONDS, REQUEST_SECONDS)
+    )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Nothing that goes wrong leaves this function."""
@@ -111,17 +111,8 @@ class PageGuard:
         if path.endswith(STREAM_END):
             await self._stream(scope, request, send)
             return
-        if self._entered >= WORKED_ON + WAITING:
-            raise PageProblem(503, "Too many requests wait", "Try again in a moment.")
-        self._entered += 1
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS), self._places:
-                await self._log_in_and_answer(scope, request, send)
-        except TimeoutError:
-            advice = "Ask for less: another filter, or a shorter list."
-            raise PageProblem(503, f"This took more than {REQUEST_SECONDS:g} seconds", advice) from None
-        finally:
-            self._entered -= 1
+        async with self._places.taken():
+            await self._log_in_and_answer(scope, request, send)
 
     async def _stream(self, scope: Scope, request: Request, send: Send) -> None:
         if self._streams >= STREAMS:
@@ -154,17 +145,11 @@ class PageGuard:
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form, the last of each name. Raises PageProblem for anything else, or too much."""
+    """Return the fields of a form, the last of each name. Raises PageProblem, and Refused for too much."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise PageProblem(415, "This is no form of the page", "Nothing was changed.")
-    body, too_long = bytearray(), PageProblem(413, "This is too long for a form", "Nothing was changed.")
-    length = request.headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or len(length) > 12 or int(length) > MAX_FORM_BYTES:
-        raise too_long
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_FORM_BYTES:
-            raise too_long
+    pieces = read_pieces(request.headers, request.receive, MAX_FORM_BYTES, "a form")
+    body = b"".join([piece async for piece in pieces])
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
@@ -175,6 +160,9 @@ def to_problem(request: Request, error: Exception) -> PageProblem:
     """Return what a person is shown of an error, and log what the person cannot mend."""
     if isinstance(error, PageProblem):
         return error
+    if isinstance(error, Refused):
+        title = f"{str(error)[0].upper()}{str(error)[1:]}"
+        return PageProblem(error.status, title, "Send less, ask for a shorter list, or try again in a moment.")
     if isinstance(error, NotFound):
         return PageProblem(404, "There is nothing here", str(error))
     if isinstance(error, Forbidden):

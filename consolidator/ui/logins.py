@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.credentials import sign_with_token
-from consolidator.service.viewer import OWNER, Viewer
 
 LINK_SECONDS = 300.0  # a link that nobody opened is void then
 LOGIN_SECONDS = 7 * 86_400.0

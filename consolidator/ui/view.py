@@ -21,12 +21,12 @@ from consolidator.errors import UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
 from consolidator.service.encoding import decode_cursor, encode_cursor, mark_invisible
 from consolidator.service.memory.learned import WaitingCountsRow, count_waiting
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX
 from consolidator.ui.logins import Login, Logins

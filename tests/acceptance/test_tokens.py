@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.models.viewer import Viewer
 from consolidator.service.credentials import (
     create_credential,
     explain_refusal,
@@ -25,7 +26,6 @@ from consolidator.service.credentials import (
     list_credentials,
     revoke_credential,
 )
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.acceptance.test_mcp import READS, TOOLS, WRITES, call_tool, run_service
 from tests.databases import fetch_dicts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consolidator.errors import Forbidden, UsageError
-from consolidator.service.viewer import OWNER, SCOPES, Scope, Viewer
+from consolidator.models.viewer import OWNER, SCOPES, Scope, Viewer
 
 ONE = Viewer("shop", agent="main", project="/src/shop1", peer="mara")
 

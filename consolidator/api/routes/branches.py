@@ -18,16 +18,17 @@ from consolidator.api.problems import Problem
 from consolidator.api.routes.sessions import SESSION_LOCATION
 from consolidator.api.schemas import ChildOverrides, Input, Position, RowAnswer, SessionId, list_of
 from consolidator.models.session import SessionRow
+from consolidator.runtime.rerun import branches
 from consolidator.runtime.rerun.branches import (
     BranchRequest,
     branch_kind,
     branch_status,
     committed_seq,
 )
+from consolidator.runtime.session.access import load_session
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import branches
-from consolidator.service.sessions.access import load_session
+from consolidator.service.sessions import listing
 
 router = APIRouter(tags=["branches"])
 
@@ -242,7 +243,7 @@ async def get_rerun(call: Reading, session_id: SessionId, branch_id: BranchId) -
 @router.get("/sessions/{session_id}/branches", **operation("read", BranchList))
 async def list_branches(call: Reading, session_id: SessionId, limit: Limit = 50) -> Response:
     """List a session's branches, the newest first."""
-    rows = await branches.list_branches(call.database, session_id, limit=limit, viewer=call.viewer)
+    rows = await listing.list_branches(call.database, session_id, limit=limit, viewer=call.viewer)
     return reply({"branches": [Branch.of(row) for row in rows]})
 
 

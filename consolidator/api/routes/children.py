@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -33,13 +34,13 @@ from consolidator.api.schemas import (
     of_row,
 )
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
-from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import ChildRequest
+from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS, ResultMode, SpawnRequest
+from consolidator.runtime.turn.sub_agents import read_sub_agent, start_sub_agent
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import bundles, children, listing
-from consolidator.service.viewer import Viewer
+from consolidator.service.sessions import bundles, listing
 
 router = APIRouter(tags=["children"])
 
@@ -120,7 +121,7 @@ async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheck
     wanted = body or NewCheckpoint()
     return await call.change(
         Checkpoint.of,
-        children.create_checkpoint,
+        checkpoints.create_checkpoint,
         session_id,
         location="/v1/checkpoints/{id}",
         time_to_live=None if wanted.ttl_seconds is None else timedelta(seconds=wanted.ttl_seconds),
@@ -131,40 +132,37 @@ async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheck
 @router.get("/sessions/{session_id}/checkpoints", **operation("read", CheckpointList))
 async def list_checkpoints(call: Reading, session_id: SessionId, limit: parameters.Limit = 100) -> Response:
     """List a session's checkpoints that have not expired, the latest point first."""
-    rows = await children.list_checkpoints(call.database, session_id, limit=limit, viewer=call.viewer)
+    rows = await checkpoints.list_checkpoints(call.database, session_id, limit=limit, viewer=call.viewer)
     return reply({"checkpoints": [Checkpoint.of(row) for row in rows]})
 
 
 @router.get("/checkpoints/{checkpoint_id}", **operation("read", Checkpoint))
 async def get_checkpoint(call: Reading, checkpoint_id: CheckpointId) -> Response:
     """Show a checkpoint."""
-    return reply(Checkpoint.of(await children.get_checkpoint(call.database, checkpoint_id, viewer=call.viewer)))
+    return reply(Checkpoint.of(await checkpoints.get_checkpoint(call.database, checkpoint_id, viewer=call.viewer)))
 
 
 @router.delete("/checkpoints/{checkpoint_id}", **operation("write", None, 204))
 async def delete_checkpoint(call: Writing, checkpoint_id: CheckpointId) -> Response:
     """Delete a checkpoint; what was restored from it stays."""
-    return await call.change(lambda _: None, children.delete_checkpoint, checkpoint_id)
+    return await call.change(lambda _: None, checkpoints.delete_checkpoint, checkpoint_id)
 
 
 @router.post("/sessions/{session_id}/resume", **operation("write", Session, 201))
 async def resume_session(call: Writing, session_id: SessionId, body: Restore | None = None) -> Response:
     """Go on from a checkpoint of a session, in a new session. The original is untouched."""
     wanted = body or Restore()
-
-    async def resume(database: Database, viewer: Viewer) -> SessionRow:
-        checkpoint = await children.find_restorable(database, session_id, wanted.checkpoint_id, viewer=viewer)
-        return await children.restore_checkpoint(
-            database,
-            call.settings,
-            checkpoint.id,
-            overrides=wanted.overrides.to_overrides(),
-            is_current=wanted.is_current,
-            driver_tools=call.driver_tools,
-            viewer=viewer,
-        )
-
-    return await call.change(partial(show, call), resume, location=SESSION_LOCATION)
+    options: dict[str, Any] = {"is_current": wanted.is_current, "driver_tools": call.driver_tools}
+    return await call.change(
+        partial(show, call),
+        checkpoints.restore_checkpoint,
+        call.settings,
+        wanted.checkpoint_id,
+        session_id=session_id,
+        overrides=wanted.overrides.to_overrides(),
+        location=SESSION_LOCATION,
+        **options,
+    )
 
 
 @router.post("/sessions/{session_id}/fork", **operation("write", Session, 201))
@@ -174,7 +172,7 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
     options = wanted.model_dump(exclude={"overrides"})
     request = ChildRequest(kind="fork", overrides=wanted.overrides.to_overrides(), **options)
     made: dict[str, Any] = {"driver_tools": call.driver_tools, "location": SESSION_LOCATION}
-    return await call.change(partial(show, call), children.fork_session, call.settings, session_id, request, **made)
+    return await call.change(partial(show, call), create_child, call.settings, session_id, request, **made)
 
 
 @router.post("/sessions/{session_id}/spawn", **operation("write", SubAgent, 202, also=ALSO_READ, responses=STREAMED))
@@ -192,8 +190,8 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
 
     async def work(database: Database) -> Answer:
-        row, result = await children.start_sub_agent(
-            database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
+        row, result = await start_sub_agent(
+            replace(harness, database=database), session_id, body.to_request(), call_id=call_id, viewer=call.viewer
         )
         shown = SubAgent.of(row, result)
         if not call.viewer.may("read"):
@@ -210,7 +208,7 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
 @router.get("/sessions/{session_id}/result", **operation("read", SubAgent))
 async def get_result(call: Reading, session_id: SessionId) -> Response:
     """Show what came of a sub-agent: its answer, what it cost, and the reason where there is no answer."""
-    return reply(SubAgent.of(*await children.read_sub_agent(call.database, session_id, viewer=call.viewer)))
+    return reply(SubAgent.of(*await read_sub_agent(call.database, session_id, viewer=call.viewer)))
 
 
 @router.get("/sessions/{session_id}/children", **operation("read", SessionPage))

@@ -11,12 +11,13 @@ from starlette.responses import Response
 
 from consolidator.api.call import Reading, Writing, operation, reply
 from consolidator.api.schemas import Input, RowAnswer, SessionId, of_row
+from consolidator.runtime.session import access
+from consolidator.runtime.session.changes import check_driven_here
 from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.agents.context import compact_session as compact
 from consolidator.service.agents.costs import Cost, load_costs
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import access
 
 router = APIRouter(tags=["context"])
 
@@ -130,7 +131,8 @@ async def compact_session(call: Writing, session_id: SessionId, body: Compact | 
     options = body or Compact()
 
     async def work(database: Database) -> Answer:
-        row = await access.load_session_to_drive(database, session_id, viewer=call.viewer)
+        row = await access.load_session(database, session_id, "write", viewer=call.viewer)
+        check_driven_here(row)
         compaction = await compact(database, call.settings, row.id, **options.model_dump(), viewer=call.viewer)
         done = {} if compaction is None else asdict(compaction)
         shown = Compacted(session_id=row.id, compacted=compaction is not None, **done)

@@ -14,12 +14,12 @@ from consolidator.api.problems import Problem
 from consolidator.api.schemas import Event, Input, SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
+from consolidator.models.viewer import OWNER
 from consolidator.runtime.live.items import Cursor
+from consolidator.runtime.session import access
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.log import record
 from consolidator.service.log.record import MAX_EVENTS
-from consolidator.service.sessions import access
-from consolidator.service.viewer import OWNER
 
 router = APIRouter(tags=["events"])
 

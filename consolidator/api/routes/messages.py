@@ -14,11 +14,13 @@ from consolidator.api.call import Reading, Writing, operation, reply, to_respons
 from consolidator.api.parameters import Limit
 from consolidator.api.schemas import Input, Scratchpad, SessionId, StoredSeed, Task, accept_members, list_of
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_turn
+from consolidator.runtime.session import scratchpad, tasks
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
+from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import access, following, state, work
+from consolidator.service.sessions import following, state
 
 router = APIRouter(tags=["messages"])
 
@@ -80,12 +82,12 @@ async def stop_turn(call: Writing, session_id: SessionId) -> Response:
     Calls that did not run are aborted, one that ran may be uncertain; what was said before is answered no more,
     follow-ups included. The stop is in the log when this answers: a driver that dies meanwhile stops at the next wake.
     """
-    return await call.change(lambda seq: StoppedTurn(session_id=session_id, seq=seq), access.stop_turn, session_id)
+    return await call.change(lambda seq: StoppedTurn(session_id=session_id, seq=seq), runtime.stop_turn, session_id)
 
 
 async def _send(call: Writing, session_id: str, body: NewMessage, mode: MessageMode) -> Answer:
     async def work(database: Database) -> Answer:
-        seq = await access.send_message(
+        seq = await runtime.send_message(
             database, session_id, body.text, mode=mode, speaker=body.speaker, viewer=call.viewer
         )
         return call.to_answer(SentMessage(session_id=session_id, seq=seq))
@@ -140,7 +142,7 @@ async def list_attention(
     call: Reading, limit: Annotated[int, Query(ge=1, le=200, description="sessions at most")] = 50
 ) -> Response:
     """List the calls that wait for a person: for approval, or to say how they went. The latest session is first."""
-    rows = await access.list_attention(call.database, limit=limit, viewer=call.viewer)
+    rows = await runtime.list_attention(call.database, limit=limit, viewer=call.viewer)
     calls = [
         {"call_id": call_id, "session_id": row.id, "key": row.key, "agent": row.agent}
         | {name: request.get(name) for name in ("kind", "tool", "arguments")}
@@ -164,7 +166,7 @@ async def deny_call(call: Writing, call_id: CallId, body: Verdict | None = None)
 
 async def _decide(call: Writing, call_id: str, verdict: Verdict, *, allow: bool) -> Response:
     options = {"reason": verdict.reason, "session_id": verdict.session_id}
-    return await call.change(_show(call_id), access.decide_approval, call_id, allow=allow, **options)
+    return await call.change(_show(call_id), runtime.decide_approval, call_id, allow=allow, **options)
 
 
 def _show(call_id: str) -> Callable[[str], Decided]:
@@ -174,7 +176,7 @@ def _show(call_id: str) -> Callable[[str], Decided]:
 @call_router.post("/calls/{call_id}/resolve", **operation("write", Decided))
 async def resolve_call(call: Writing, call_id: CallId, body: Resolution) -> Response:
     """Say how a call went whose process died before its result was logged."""
-    return await call.change(_show(call_id), access.resolve_call, call_id, body.outcome, session_id=body.session_id)
+    return await call.change(_show(call_id), runtime.resolve_call, call_id, body.outcome, session_id=body.session_id)
 
 
 work_router = APIRouter(tags=["work"])
@@ -230,14 +232,14 @@ class Acknowledged(BaseModel):
 @work_router.get("/sessions/{session_id}/tasks", **operation("read", TaskList))
 async def list_tasks(call: Reading, session_id: SessionId, limit: Limit = 50) -> Response:
     """List a session's tasks, the latest first."""
-    rows = await work.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
+    rows = await tasks.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
     return reply({"tasks": [Task.of(row) for row in rows]})
 
 
 @work_router.post("/sessions/{session_id}/tasks", **operation("write", Task, 201))
 async def start_task(call: Writing, session_id: SessionId, body: NewTask) -> Response:
     """Start a task: every event until its end belongs to it. One task is open at a time."""
-    return await call.change(Task.of, work.start_task, session_id, body.title)
+    return await call.change(Task.of, tasks.start_task, session_id, body.title)
 
 
 @work_router.post("/sessions/{session_id}/tasks/finish", **operation("write", Task))
@@ -245,13 +247,13 @@ async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Re
     """End the open task with its outcome, from which the nights learn."""
     hidden = {} if call.viewer.may("read") else {"title": None}
     show, options = partial(Task.of, **hidden), {"note": body.note, "task_id": body.task_id}
-    return await call.change(show, work.finish_task, session_id, body.outcome, **options)
+    return await call.change(show, tasks.finish_task, session_id, body.outcome, **options)
 
 
 @work_router.get("/sessions/{session_id}/scratchpad", **operation("read", Scratchpad))
 async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
     """Show a session's scratchpad."""
-    return reply(Scratchpad.of(await work.read_scratchpad(call.database, session_id, viewer=call.viewer)))
+    return reply(Scratchpad.of(await scratchpad.read_scratchpad(call.database, session_id, viewer=call.viewer)))
 
 
 @work_router.patch("/sessions/{session_id}/scratchpad", **operation("write", Scratchpad))
@@ -261,7 +263,7 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
         partial(Scratchpad.of, may_read=call.viewer.may("read")),
         ScratchpadEdit(body.mode, body.text, body.old),
     )
-    return await call.change(show, work.change_scratchpad, session_id, edit, expected_seq=body.expected_seq)
+    return await call.change(show, scratchpad.change_scratchpad, session_id, edit, expected_seq=body.expected_seq)
 
 
 @work_router.get("/sessions/{session_id}/seeds", **operation("read", SeedList))

@@ -33,12 +33,14 @@ from consolidator.api.schemas import (
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
+from consolidator.runtime.session import creation
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.creation import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
 from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.runtime.session.safe_points import Recovery
+from consolidator.runtime.turn import sessions as runtime
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
-from consolidator.service.sessions import access, lifecycle, listing, state
+from consolidator.service.sessions import listing, state
 
 router = APIRouter(tags=["sessions"])
 
@@ -199,9 +201,9 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
     request = body.to_request(call.driver_tools)
     made: dict[str, Any] = {"location": SESSION_LOCATION}
     if body.key is not None and not body.new:
-        return await call.change(partial(show, call), lifecycle.open_session, call.settings, body.key, request, **made)
+        return await call.change(partial(show, call), creation.open_session, call.settings, body.key, request, **made)
     made |= {"agent": body.agent, "channel": body.channel, "peer": body.peer, "key": body.key}
-    return await call.change(partial(show, call), lifecycle.create_session, call.settings, request, **made)
+    return await call.change(partial(show, call), creation.create_session, call.settings, request, **made)
 
 
 @router.get("/sessions", **operation("read", SessionPage))
@@ -268,14 +270,14 @@ def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
 async def delete_session(call: Writing, session_id: SessionId) -> Response:
     """End a session and list it no more. Its log stays, until retention or an erasure removes it."""
     reason = "deleted by request"
-    return await call.change(lambda _: None, lifecycle.end_session, session_id, reason=reason, hide=True)
+    return await call.change(lambda _: None, runtime.end_session, session_id, reason=reason, hide=True)
 
 
 @router.post("/sessions/{session_id}/end", **operation("write", Session))
 async def end_session(call: Writing, session_id: SessionId, body: EndSession | None = None) -> Response:
     """End a session: its key names none then. One that has ended stays as it is."""
     reason = (body or EndSession()).reason
-    return await call.change(partial(show, call), lifecycle.end_session, session_id, reason=reason)
+    return await call.change(partial(show, call), runtime.end_session, session_id, reason=reason)
 
 
 @router.post("/sessions/{session_id}/wake", **operation("write", Woken, 202))
@@ -285,7 +287,7 @@ async def wake_session(call: Writing, session_id: SessionId) -> Response:
     def show_woken(woken: tuple[SessionRow, Recovery]) -> Woken:
         return Woken(session_id=woken[0].id, pending=woken[0].pending, **asdict(woken[1]))
 
-    return await call.change(show_woken, access.request_wake, session_id)
+    return await call.change(show_woken, runtime.request_wake, session_id)
 
 
 @router.get("/sessions/{session_id}/hydrate", **operation("read", HydratedSession))

@@ -17,12 +17,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from ulid import ULID
 
-from consolidator.cli.agents.children import BRANCHES, CHECKPOINTS, print_compared, print_comparison
-from consolidator.cli.agents.drive import TASKS
 from consolidator.cli.agents.options import ToolOptions
-from consolidator.cli.agents.session import print_state
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import (
     format_usd,
@@ -31,45 +27,21 @@ from consolidator.cli.output import (
     print_table,
     print_warning,
     progress_bar,
-    replace_file,
     sanitize,
     shorten,
 )
 from consolidator.cli.streams import write_now
-from consolidator.errors import ConsolidatorError, NotFound, UsageError
+from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
-from consolidator.runtime.lineage.children import ChildRequest
-from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
-from consolidator.runtime.session.agent_defaults import SpawnRequest
-from consolidator.runtime.session.scratchpad import ScratchpadEdit
-from consolidator.runtime.session.tasks import OUTCOMES
+from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.runtime.turn.sessions import load_pending_calls
+from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.recall import recall_for_message
-from consolidator.service.sessions.access import find_session_id, stop_turn
-from consolidator.service.sessions.branches import (
-    commit_steer,
-    compare_branch,
-    discard_branch,
-    list_branches,
-    run_branch,
-)
-from consolidator.service.sessions.bundles import stream_bundle
-from consolidator.service.sessions.children import (
-    create_checkpoint,
-    fork_session,
-    list_checkpoints,
-    restore_checkpoint,
-    spawn,
-)
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.service.sessions.reruns import compare_pair
-from consolidator.service.sessions.state import read_state
-from consolidator.service.sessions.work import change_scratchpad, finish_task, list_tasks, start_task
 from consolidator.settings import load_settings
 
 PASTE_PAUSE = 0.03  # seconds; lines with a shorter pause between them were pasted, and are one message
@@ -198,141 +170,6 @@ def user_name() -> str:
         return Path(os.environ.get("HOME", "")).name or "user"
 
 
-_LISTED = 20
-
-
-async def fork(chat: TerminalChat, words: str) -> None:
-    """Go on from an event in a new session, which the key names from now on."""
-    if words and not (words.removeprefix("-").isdecimal() and len(words) < 19):
-        raise UsageError("/fork, or /fork SEQ: the last event before the new session's own ones")
-    agent, before = chat.agent, chat.session.id
-    at = int(words) if words else None
-    row = await fork_session(
-        agent.database,
-        agent.harness.settings,
-        before,
-        ChildRequest(kind="fork", at=at, is_current=True, same_conversation=True),
-    )
-    print_line(f"a fork after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
-    await chat.enter_session(await agent.session(row.id))
-
-
-async def checkpoint(chat: TerminalChat, label: str) -> None:
-    """Set a checkpoint where the session stands."""
-    row = await create_checkpoint(chat.agent.database, chat.session.id, label=label or None)
-    print_line(f"checkpoint {row.id} after event {row.seq}; /restore goes back to it", "dim")
-
-
-async def checkpoints(chat: TerminalChat, _: str) -> None:
-    """List the session's checkpoints."""
-    rows = await list_checkpoints(chat.agent.database, chat.session.id, limit=_LISTED)
-    CHECKPOINTS.print(rows)
-
-
-async def restore(chat: TerminalChat, name: str) -> None:
-    """Go back to a checkpoint in a new session, which the key names from now on."""
-    agent, before = chat.agent, chat.session.id
-    rows = await list_checkpoints(agent.database, before)
-    matching = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
-    if not matching:
-        raise NotFound("this session has no such checkpoint: /checkpoint sets one, /checkpoints lists them")
-    if name and len(matching) > 1:
-        raise UsageError(f"{name!r} names {len(matching)} checkpoints: /checkpoints lists them with their ids")
-    row = await restore_checkpoint(agent.database, agent.harness.settings, matching[0].id, is_current=True)
-    print_line(f"back after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
-    await chat.enter_session(await agent.session(row.id))
-
-
-async def branch(chat: TerminalChat, words: str) -> None:
-    """Say something in a branch, and show how it compares; the session does not change."""
-    first, _, rest = words.partition(" ")
-    kind = next((each for each in BRANCH_KINDS if each == first), None)
-    text = words if kind is None else rest.strip()
-    if not text:
-        raise UsageError(f"/branch TEXT, or /branch {'|'.join(BRANCH_KINDS)} TEXT")
-    request = BranchRequest(kind=kind or "sim", message=text)
-    compared = await run_branch(chat.agent.harness, chat.session.id, request, surface=chat.agent.surface)
-    print_compared(compared, "/commit")
-
-
-async def branches(chat: TerminalChat, _: str) -> None:
-    """List the session's branches."""
-    BRANCHES.print(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
-
-
-async def compare(chat: TerminalChat, name: str) -> None:
-    """Show how a branch compares with its session now."""
-    print_compared(await compare_branch(chat.agent.database, await _find_branch(chat, name)), "/commit")
-
-
-async def commit(chat: TerminalChat, name: str) -> None:
-    """Send the steer of a pre_steer branch, and show what is answered."""
-    surface = chat.agent.surface
-    row, _ = await commit_steer(chat.agent.database, await _find_branch(chat, name), surface=surface)
-    if row.parent_id == chat.session.id:
-        await chat.show_answer()
-
-
-async def discard(chat: TerminalChat, name: str) -> None:
-    """End a branch."""
-    row = await discard_branch(chat.agent.database, await _find_branch(chat, name))
-    print_line(f"branch {row.id} has ended", "dim")
-
-
-def _new_file(name: str) -> Path:
-    """Return the path of a file that is not there yet."""
-    path = Path(name).expanduser()
-    if not name:
-        raise UsageError("/export FILE: a new file")
-    if path.exists():
-        raise UsageError(f"{path} exists: /export takes a new file")
-    return path
-
-
-async def _find_branch(chat: TerminalChat, name: str) -> str:
-    """Return the name of a branch; without one, the session's latest."""
-    if name:
-        return name
-    latest = await list_branches(chat.agent.database, chat.session.id, limit=1)
-    if not latest:
-        raise NotFound("this session has no branches: /branch TEXT makes one")
-    return latest[0].id
-
-
-async def diff(chat: TerminalChat, name: str) -> None:
-    """Show how this session differs from another one, by default from the one that it came from."""
-    pair = await compare_pair(chat.agent.database, chat.session.id, name)
-    print_comparison(pair.comparison, (pair.left.id, pair.right.id))
-    if pair.next is not None:
-        print_line(
-            f"this is the first part: `consolidator session diff {pair.left.id} {pair.right.id}` compares all", "dim"
-        )
-
-
-async def export(chat: TerminalChat, name: str) -> None:
-    """Write this session's bundle to a new file, without credentials."""
-    path = _new_file(name)
-    with replace_file(path) as file:
-        async for line in stream_bundle(chat.agent.database, chat.session.id):
-            file.write(line)
-    print_line(f"session {chat.session.id} is in {path}, without credentials: `consolidator import {path}`", "dim")
-
-
-async def spawn_agent(chat: TerminalChat, task: str) -> None:
-    """Give a task to a sub-agent, and print its answer."""
-    if not task:
-        raise UsageError("/spawn TASK: what a sub-agent is to do; it sees nothing else of this session")
-    result = await spawn(chat.agent.harness, chat.session.id, SpawnRequest(task=task), call_id=f"spawn_{ULID()}")
-    print_line(result.text or str(result.reason))
-    print_line(f"{result.status}: session {result.session_id}, {format_usd(result.cost)}", "dim")
-
-
-async def tasks(chat: TerminalChat, _: str) -> None:
-    """List the session's tasks."""
-    rows = await list_tasks(chat.agent.database, chat.session.id, limit=_LISTED)
-    TASKS.print(rows)
-
-
 _MAX_SESSIONS = 20
 _DEFAULT_TURNS = 10  # that /history shows
 _MESSAGES_PER_TURN = 50  # at most
@@ -365,7 +202,7 @@ class TerminalChat:
         """Open the session of a key and talk until the person leaves."""
         self._agent = agent
         try:
-            await self.enter_session(await self._open_session(key))
+            await self._enter_session(await self._open_session(key))
             while (line := await self._read_line("> ")) is not None:
                 try:
                     await self._handle_line(line.strip())
@@ -376,21 +213,6 @@ class TerminalChat:
             pass
         finally:
             self._close_line()
-
-    @property
-    def agent(self) -> Consolidator:
-        """The agent that answers."""
-        return self._agent
-
-    @property
-    def session(self) -> Session:
-        """The session that the person is in."""
-        return self._session
-
-    async def show_answer(self) -> None:
-        """Print what is answered to what is open in the session, and ask about the calls that wait."""
-        await self._show_answer(self._session.stream())
-        await self._decide_calls()
 
     async def _read_line(self, prompt: str) -> str | None:
         self._close_line()
@@ -416,7 +238,7 @@ class TerminalChat:
             key, self.model, system=self.system, strategy=self.strategy, max_cost_usd=self.max_cost
         )
 
-    async def enter_session(self, session: Session) -> None:
+    async def _enter_session(self, session: Session) -> None:
         """Switch to a session: print where it stands, and finish what the last process was interrupted in."""
         self._session = session
         row = await session.info()
@@ -512,7 +334,7 @@ class TerminalChat:
             allow = reply.casefold() in ("y", "yes")
             reason = None if allow or reply.casefold() in ("", "n", "no") else reply
             await sessions.decide_approval(
-                self._agent.database, call.call_id, allow=allow, reason=reason, surface=self._agent.surface
+                self._agent.database, call.call_id, allow=allow, reason=reason, viewer=self._agent.viewer
             )
             calls = await load_pending_calls(self._agent.database, self._session.id)
             if not any(call.kind == "approval" for call in calls):
@@ -549,7 +371,7 @@ class TerminalChat:
             raise UsageError("this session has no key, so it cannot have a successor; /switch KEY names one")
         await sessions.release_key(self._agent.database, previous.id)
         print_line(f"the session so far is kept: /switch {previous.id}", "dim")
-        await self.enter_session(await self._open_session(key))
+        await self._enter_session(await self._open_session(key))
 
     async def _list(self, _: str) -> None:
         agent = (await self._session.info()).agent
@@ -564,11 +386,11 @@ class TerminalChat:
         if not name:
             raise UsageError("/switch KEY, or the beginning of a session's id; /sessions lists them")
         if ":" in name:
-            await self.enter_session(await self._open_session(name))
+            await self._enter_session(await self._open_session(name))
             return
         session_id = await find_session_id(self._agent.database, name)
         row = await sessions.resume_session(self._agent.database, session_id)
-        await self.enter_session(await self._agent.session(row.id))
+        await self._enter_session(await self._agent.session(row.id))
 
     async def _history(self, count: str) -> None:
         limit = max(int(count), 1) if count.isdecimal() and len(count) < 5 else _DEFAULT_TURNS
@@ -587,7 +409,7 @@ class TerminalChat:
         )
         if key is None:
             raise UserLeft
-        await self.enter_session(await self._open_session(key))
+        await self._enter_session(await self._open_session(key))
 
     async def _cost(self, _: str) -> None:
         row = await self._session.info()
@@ -597,40 +419,6 @@ class TerminalChat:
             f"{cost}; {row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), "
             f"{row.output_tokens:,} out, {row.turns} turns"
         )
-
-    async def _task(self, words: str) -> None:
-        """Show the open task, start one, or end it."""
-        first, _, rest = words.partition(" ")
-        session_id, surface = self._session.id, self._agent.surface
-        if first in OUTCOMES:
-            note = rest.strip() or None
-            row = await finish_task(self._agent.database, session_id, first, note=note, surface=surface)
-            print_line(f"the task has ended: {row.outcome}", "dim")
-        elif first == "start" and rest.strip():
-            row = await start_task(self._agent.database, session_id, rest, surface=surface)
-            print_line(f"task {row.id} is open", "dim")
-        elif words:
-            raise UsageError(f"/task, /task start TITLE, or /task {'|'.join(OUTCOMES)} NOTE")
-        else:
-            open_task = await self._session.open_task()
-            print_line(f"working at: {open_task.title}" if open_task else "no task is open", "dim")
-
-    async def _scratchpad(self, words: str) -> None:
-        """Show the scratchpad, or change it."""
-        mode, _, text = words.partition(" ")
-        database = self._agent.database
-        session_id, surface = self._session.id, self._agent.surface
-        if not words:
-            print_line((await self._session.scratchpad()).text or "the scratchpad is empty")
-            return
-        if mode not in ("replace", "append"):
-            raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
-        edit = ScratchpadEdit("replace" if mode == "replace" else "append", text)
-        changed = await change_scratchpad(database, session_id, edit, surface=surface)
-        print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
-
-    async def _state(self, _: str) -> None:
-        print_state(await read_state(self._agent.database, self._session.id))
 
     async def _stop(self, _: str) -> None:
         if await stop_turn(self._agent.database, self._session.id) is None:
@@ -642,6 +430,7 @@ class TerminalChat:
     async def _help(self, _word: str) -> None:
         for name, (_, description) in COMMANDS.items():
             print_line(f"/{name:<11} {description}")
+        print_line(f"from another terminal: `consolidator session fork {self._session.id}`, branch, notes, ...", "dim")
 
 
 def _status(session: SessionRow) -> str:
@@ -664,25 +453,6 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "history": (TerminalChat._history, "N: show the last turns"),
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),
-    "fork": (fork, "SEQ: go on in a new session from here, or from an earlier event"),
-    "checkpoint": (checkpoint, "LABEL: set a checkpoint here"),
-    "checkpoints": (checkpoints, "list this session's checkpoints"),
-    "restore": (restore, "ID or LABEL: go back to a checkpoint, by default the latest, in a new session"),
-    "branch": (
-        branch,
-        "TEXT: try what comes of it beside this session; dream TEXT: without its state; pre_steer TEXT: as a steer",
-    ),
-    "branches": (branches, "list this session's branches"),
-    "compare": (compare, "ID: a branch, by default the latest, beside this session"),
-    "commit": (commit, "ID: send the steer of a pre_steer branch, by default of the latest one"),
-    "discard": (discard, "ID: end a branch, by default the latest"),
-    "diff": (diff, "ID: how this session differs from another one, by default from what it came from"),
-    "export": (export, "FILE: write this session to a new file, without credentials"),
-    "spawn": (spawn_agent, "TASK: give it to a sub-agent, which sees nothing else"),
-    "tasks": (tasks, "list this session's tasks"),
-    "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
-    "scratchpad": (TerminalChat._scratchpad, "the notes that it always sees; append TEXT or replace TEXT: change them"),
-    "state": (TerminalChat._state, "what its tools have set in this session"),
     "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
     "help": (TerminalChat._help, "this list"),
 }

@@ -35,35 +35,33 @@ from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_li
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import FOR_EVER, BranchKind, ChildRequest
+from consolidator.runtime.lineage.checkpoints import (
+    FOR_EVER,
+    create_checkpoint,
+    delete_checkpoint,
+    list_checkpoints,
+    restore_checkpoint,
+)
+from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
     BranchRequest,
     branch_kind,
     branch_status,
-    committed_seq,
-)
-from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
-from consolidator.service.database import Database
-from consolidator.service.sessions.access import find_session_id
-from consolidator.service.sessions.branches import (
     commit_steer,
+    committed_seq,
     compare_branch,
     create_branch,
     discard_branch,
-    list_branches,
     run_branch,
 )
-from consolidator.service.sessions.children import (
-    create_checkpoint,
-    delete_checkpoint,
-    fork_session,
-    list_checkpoints,
-    restore_checkpoint,
-    spawn,
-)
+from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
+from consolidator.runtime.session.access import find_session_id
+from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
+from consolidator.runtime.turn.wake import spawn_sub_agent
+from consolidator.service.database import Database
+from consolidator.service.sessions.listing import list_branches
 from consolidator.service.sessions.reruns import Rerun, compare_sessions, rerun_session
 from consolidator.settings import Settings
 
@@ -148,7 +146,7 @@ def fork_command(
         request = ChildRequest(
             kind="fork", at=at, overrides=overrides, is_current=current, same_conversation=same_conversation
         )
-        return await fork_session(database, settings, session_id, request, driver_tools=tools)
+        return await create_child(database, settings, session_id, request, driver_tools=tools)
 
     emit(run_configured(fork), _print_child)
 
@@ -458,7 +456,7 @@ def spawn_command(
     async def spawn_in(database: Database, settings: Settings) -> SpawnResult:
         session_id = await find_session_id(database, session)
         async with driver.open_agent(database, settings) as agent:
-            return await spawn(agent.harness, session_id, request, call_id=call or f"spawn_{ULID()}")
+            return await spawn_sub_agent(agent.harness, session_id, call or f"spawn_{ULID()}", request)
 
     def show(result: SpawnResult) -> None:
         print_line(result.text or str(result.reason))

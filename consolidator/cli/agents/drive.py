@@ -11,26 +11,18 @@ import click
 import typer
 
 from consolidator.cli.agents.options import ToolOptions
-from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_configured, run_in
+from consolidator.cli.common import TERMINAL, SessionName, parse_moment, read_text, run, run_configured, run_in
 from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.driver import DUE_OUTCOMES
-from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
-from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.runtime.turn.sessions import decide_approval, resolve_call
+from consolidator.runtime.session.access import find_session_id, load_session
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
+from consolidator.runtime.session.tasks import OUTCOMES, TaskRow, finish_task, list_tasks, start_task
+from consolidator.runtime.turn.sessions import decide_approval, resolve_call, send_message, stop_turn
 from consolidator.runtime.turn.wake import WakeResult, find_row
 from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
 from consolidator.service.database import Database
-from consolidator.service.sessions.access import find_session_id, load_session, send_message, stop_turn
-from consolidator.service.sessions.work import (
-    TaskRow,
-    change_scratchpad,
-    finish_task,
-    list_tasks,
-    read_scratchpad,
-    start_task,
-)
 from consolidator.settings import Settings
 
 
@@ -76,11 +68,11 @@ def call_command(
     if (verdict == "resolve") != (outcome is not None):
         raise UsageError("`call resolve` takes how the call went: ok or failed; `approve` and `deny` take no outcome")
     if outcome is not None:
-        session_id = run(resolve_call, call, outcome, surface=SURFACE)
+        session_id = run(resolve_call, call, outcome, viewer=TERMINAL)
         line = f"noted in session {session_id}: the model reads it at its next turn"
     else:
         is_allowed = verdict == "approve"
-        session_id = run(decide_approval, call, allow=is_allowed, reason=reason, surface=SURFACE)
+        session_id = run(decide_approval, call, allow=is_allowed, reason=reason, viewer=TERMINAL)
         word = "allowed" if is_allowed else "denied"
         line = f"{word}; `consolidator session wake {session_id}` continues it"
     emit({"session": session_id}, line)
@@ -112,12 +104,12 @@ def task_command(
     if finish:
         if title not in OUTCOMES:
             raise UsageError(f"{title!r} is no outcome of a task: {', '.join(OUTCOMES)}")
-        row = run_in(session, finish_task, title, note=note, surface=SURFACE)
+        row = run_in(session, finish_task, title, note=note, viewer=TERMINAL)
         emit(row, _describe_task)
     elif note is not None:
         raise UsageError("--note is why a task ended: it goes with --finish")
     elif title is not None:
-        task = run_in(session, start_task, title, surface=SURFACE)
+        task = run_in(session, start_task, title, viewer=TERMINAL)
         emit(task, _describe_task)
     else:
         emit(run_in(session, list_tasks, limit=limit), TASKS)
@@ -154,7 +146,7 @@ def notes_command(
             seq = current.seq if version is None else version
         if new is None:
             return current
-        return await change_scratchpad(database, session_id, new, expected_seq=seq, surface=SURFACE)
+        return await change_scratchpad(database, session_id, new, expected_seq=seq, viewer=TERMINAL)
 
     def show(scratchpad: Scratchpad) -> None:
         if change is not None or edit:

@@ -17,9 +17,11 @@ from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.creation import SessionRequest
+from consolidator.runtime.session.access import find_session_id
+from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
 from consolidator.runtime.tools.tool import Toolbox
+from consolidator.runtime.turn.sessions import end_session
 from consolidator.service.agents.context import (
     Compaction,
     Context,
@@ -29,8 +31,6 @@ from consolidator.service.agents.context import (
     preview_context,
 )
 from consolidator.service.database import Database
-from consolidator.service.sessions.access import find_session_id
-from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
 from consolidator.service.sessions.state import SessionState, hydrate_session, list_seeds, read_state, summarize_session
 from consolidator.settings import Settings

@@ -22,10 +22,10 @@ from consolidator.cli.common import (
 from consolidator.cli.output import emit, print_note
 from consolidator.errors import UsageError
 from consolidator.models.principal import check_name
+from consolidator.models.viewer import OWNER_NAME
 from consolidator.service.address import find_service, listen, local_address
 from consolidator.service.credentials import check_narrowing, load_token, make_viewer, parse_scopes
 from consolidator.service.database import Database
-from consolidator.service.viewer import OWNER_NAME
 from consolidator.settings import Settings
 from consolidator.ui.logins import make_code
 

@@ -1,4 +1,4 @@
-"""Read OpenCode's sessions: opencode.db, and the older storage/ of one JSON file for each session, message and part.
+"""Read OpenCode's sessions: opencode.db, exports, and the older storage/ of a file for each session, message and part.
 
 A person's word is a text part of a user's message in a session without a parent that is neither synthetic nor ignored:
 what OpenCode adds (files, reminders) is synthetic. Parts that a revert took back are not read.
@@ -6,7 +6,7 @@ what OpenCode adds (files, reminders) is synthetic. Parts that a revert took bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from consolidator.models.payload import EventType
 
 NAME = "opencode"
 _FORM = RecordForm(NAME, kind=("kind",), time=("time",), silent=silent_kinds(NAME))
+_Messages = Iterator[tuple[str, Any, Iterable[tuple[str, Any]]]]  # the id, the message and its parts with their ids
 _MAX_PART = 64 * 1024 * 1024  # bytes
 _COLUMNS = {
     "session": "session.id",
@@ -58,9 +59,9 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
-    """Read a database, or one session of the older storage."""
+    """Read a database, an export, or one session of the older storage."""
     if path.suffix == ".json":
-        yield from _FORM.read(_read_storage(path), _draft)
+        yield from _FORM.read(_read_session(path), _draft)
         return
     with open_database(path) as connection:
         rows = read_rows(connection, path, _COLUMNS, _SOURCE, ("session", "message", "part"))
@@ -96,26 +97,48 @@ def _parse(text: Any) -> Any:
         return None
 
 
-def _read_storage(path: Path) -> Records:
-    """Yield the records of a session's file, and of its messages' and parts' files in order of their ids."""
+def _read_session(path: Path) -> Records:
+    """Yield the records of an export, or of a session's file and of those of its messages and parts, by their ids."""
     session = read_json(path, _MAX_PART)
     if not isinstance(session, dict):
         yield 1, session if isinstance(session, Problem) else Problem("not a session")
         return
-    storage, times = path.parents[2], session.get("time")
+    messages = _read_storage(path)
+    if isinstance(session.get("info"), dict):
+        messages, session = _read_export(session.get("messages")), session["info"]
     row = {"session": session.get("id"), "directory": session.get("directory"), "parent": session.get("parentID")}
-    row |= {"version": session.get("version"), "revert": session.get("revert")}
-    row["created"] = times.get("created") if isinstance(times, dict) else None
-    number = 1
-    for file in find_files(storage / "message" / path.stem, ".json"):
-        message = read_json(file, _MAX_PART)
-        data = message if isinstance(message, dict) else {}
-        time = data["time"].get("created") if isinstance(data.get("time"), dict) else None
-        row |= {"message": file.stem, "message_data": None}
-        yield number, {**row, "kind": "message", "id": file.stem, "data": data, "time": time}
-        for part_file in find_files(storage / "part" / file.stem, ".json"):
+    row |= {"version": session.get("version"), "revert": session.get("revert"), "created": _created(session)}
+    number = 0
+    for name, message, parts in messages:
+        number += 1
+        data = drafts.object_of(message)
+        row |= {"message": name, "message_data": None}
+        yield number, {**row, "kind": "message", "id": name, "data": data, "time": _created(data)}
+        for part_name, part in parts:
             number += 1
-            yield number, {**row, **_part_fields(read_json(part_file, _MAX_PART), part_file.stem, time, data)}
+            yield number, {**row, **_part_fields(part, part_name, _created(data), data)}
+    if not number:
+        yield 1, Problem("a session without messages")
+
+
+def _read_export(messages: Any) -> _Messages:
+    """Yield each message of `opencode export` with its parts."""
+    for message in drafts.objects_of(messages):
+        info = drafts.object_of(message.get("info"))
+        parts = [(drafts.text_of(part.get("id")), part) for part in drafts.objects_of(message.get("parts"))]
+        yield drafts.text_of(info.get("id")), info, parts
+
+
+def _read_storage(path: Path) -> _Messages:
+    """Yield each message of an older session with its parts, from the files beside the session's."""
+    storage = path.parents[2]
+    for file in find_files(storage / "message" / path.stem, ".json"):
+        parts = find_files(storage / "part" / file.stem, ".json")
+        yield file.stem, read_json(file, _MAX_PART), ((part.stem, read_json(part, _MAX_PART)) for part in parts)
+
+
+def _created(record: dict[str, Any]) -> Any:
+    return drafts.object_of(record.get("time")).get("created")
 
 
 def _draft(record: dict[str, Any]) -> Statements:

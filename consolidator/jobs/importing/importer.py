@@ -33,6 +33,7 @@ from consolidator.process import run_in_thread
 from consolidator.store.log import events, sources
 
 log = logging.getLogger("consolidator.jobs")
+READERS = 1  # raise it when a reader understands more: files are read again then, and known events are skipped
 BATCH_ITEMS = 256  # read at once; fewer if they are large
 
 
@@ -395,4 +396,5 @@ def _file_state(log_format: Format, path: Path) -> sources.SourceFile:
     with open_log(path) as file:  # refuses what is no file
         stat = os.fstat(file.fileno())
     size, changed = changes_beside(path)  # of a database whose agent is running
-    return sources.SourceFile(log_format.NAME, str(path.resolve()), stat.st_size + size, max(stat.st_mtime_ns, changed))
+    name = f"{log_format.NAME}/{READERS}"
+    return sources.SourceFile(name, str(path.resolve()), stat.st_size + size, max(stat.st_mtime_ns, changed))

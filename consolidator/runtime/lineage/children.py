@@ -2,17 +2,13 @@
 
 A child reads its parent's log up to a safe point as its own past, and continues its numbering; nothing is copied. What
 it inherits is found before anything is locked; under the lock of the parent, only the child's few rows are written.
-A checkpoint is a label on a safe point, from which a session can be restored until it expires: it keeps the fold of
-what a restore does not read again (state, scratchpad, summary, compaction), and retention the events that it reads.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any, Literal
 
 from psycopg.types.json import Jsonb
@@ -20,25 +16,25 @@ from ulid import ULID
 
 from consolidator.context.history import SessionHistory, apply_decision
 from consolidator.database import Connection, Database
-from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import get_session
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.creation import check_affordable, find_window
+from consolidator.runtime.session.creation import check_affordable, find_window, pin_template
 from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log.seals import hash_child_id, hash_session_id
-from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions import lineage as store
-from consolidator.store.sessions.checkpoints import SpendSum
+from consolidator.store.sessions import seeds, sessions
 from consolidator.store.sessions.tasks import find_open_task
 from consolidator.store.turns import context as views
 from consolidator.store.turns.context import SessionView
@@ -194,14 +190,31 @@ class _Origin:
     open_task: str | None = None
 
 
-async def create_child(database: Database, settings: Settings, session_id: str, request: ChildRequest) -> SessionRow:
+FORK = ChildRequest(kind="fork")
+
+
+async def create_child(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    request: ChildRequest = FORK,
+    *,
+    driver_tools: Collection[str] | None = None,
+    viewer: Viewer = OWNER,
+) -> SessionRow:
     """Create a child of a session, and return it; the parent is untouched. The only way to make one.
 
-    Raises NotFound, and UsageError for a point that is
-    not safe or not there, for a child of a branch or of a sub-agent, and for overrides that make no sense.
+    By default it begins at the latest event after which nothing is open. At a person's message, the child has that
+    message to answer. `driver_tools` names the tools of what is to drive it, where that is known. Raises Forbidden,
+    NotFound, and UsageError for tools that are missing there, for a point that is not there or in the middle of a call
+    or an answer, naming the nearest ones that are not, for a child of a branch or of a sub-agent, and for overrides
+    that make no sense.
     """
     async with database.connection() as conn:
-        origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
+        session = await get_session(conn, viewer, session_id, "write")
+        check_tools(driver_tools, session, request.overrides)
+        request = replace(request, overrides=await pin_template(conn, viewer, request.overrides))
+        origin = await _find_origin(conn, session, request)
     overrides = request.overrides
     own = _PARENTS_OWN if request.kind == "sub-agent" else ()
     inherited = {name: value for name, value in origin.session.config.items() if name not in own}
@@ -267,6 +280,23 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             if request.is_current:
                 await sessions.make_current(conn, child_id)
             return await sessions.get(conn, child_id)
+
+
+def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overrides: Overrides) -> None:
+    """Raise UsageError for tools that a child of a session is to have, but not what drives sessions here.
+
+    Where it is not known what that has (None), a session that was opened with tools has no child with others.
+    """
+    if driver_tools is not None:
+        overrides.check_tools(driver_tools)
+        return
+    opened_with = session.config.get("tools")
+    missing = [name for name in overrides.tools or () if opened_with is not None and name not in opened_with]
+    if missing:
+        raise UsageError(
+            f"session {session.id} was opened without the tools {', '.join(missing)}: name others, or say where they "
+            "are (--tools)"
+        )
 
 
 async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> SessionRow | None:
@@ -367,121 +397,3 @@ def _start_data(origin: _Origin, request: ChildRequest, model: str | None, syste
     start = {"kind": request.kind, "parent": origin.parent.id, "point": origin.point.seq}
     overrides = request.overrides.named()
     return {**start, "overrides": overrides} | {name: value for name, value in named.items() if value is not None}
-
-
-TIME_TO_LIVE = timedelta(hours=24)  # where the session's agent has none
-FOR_EVER = timedelta.max
-MAX_LABEL_CHARS = 200
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
-_MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE)
-
-
-async def create_checkpoint(
-    database: Database,
-    session_id: str,
-    *,
-    label: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    at: int | None = None,
-    time_to_live: timedelta | None = None,
-) -> CheckpointRow:
-    """Set a checkpoint after an event of a session, by default after the latest safe one, and return it.
-
-    By default it lives as long as the session's agent says, or else a day; with FOR_EVER it never expires. Raises
-    NotFound, and UsageError for a point that is not safe or not the session's own, for a label that is too long, and
-    for a branch or a sub-agent, which has no children.
-    """
-    if label is not None and not 1 <= len(label) <= MAX_LABEL_CHARS:
-        raise UsageError(f"a label has 1 to {MAX_LABEL_CHARS} characters, not {len(label)}")
-    if time_to_live is not None and time_to_live <= timedelta(0):
-        raise UsageError("a checkpoint's time to live is longer than nothing")
-    now = database.clock.now()
-    async with database.connection() as conn:
-        session = await sessions.get(conn, session_id)
-        if session.kind in ONE_LEVEL:
-            raise UsageError(
-                f"session {session.id} is a {session.kind}, from which nothing can be restored: set it in its parent"
-            )
-        lineage = await store.load_lineage(conn, session.id, session)
-        seq = (await find_safe_point(conn, session, lineage, at)).seq
-        fold = await fold_past(conn, session, lineage, seq)
-        totals = await _find_totals(conn, session, lineage, seq)
-        before = await checkpoints.get_latest(conn, session.id, seq=seq)
-        delta = {} if before is None else await _count_delta(conn, lineage, before, seq, totals)
-    seconds = session.config.get("checkpoint_ttl_seconds")
-    span = time_to_live or (TIME_TO_LIVE if seconds is None else timedelta(seconds=seconds))
-    expires_at = None if span == FOR_EVER else now + span
-    checkpoint = CheckpointRow(
-        str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold.as_json(), "totals": totals}, now,
-        expires_at,
-    )  # fmt: skip
-    with boundary("commit checkpoint"):
-        async with database.connection() as conn:
-            await checkpoints.add(conn, checkpoint)
-    return checkpoint
-
-
-async def restore_checkpoint(
-    database: Database,
-    settings: Settings,
-    checkpoint_id: str,
-    *,
-    overrides: Overrides = NO_OVERRIDES,
-    is_current: bool = False,
-) -> SessionRow:
-    """Create a session that goes on from a checkpoint, and return it; the old one is untouched.
-
-    Raises NotFound for a checkpoint that is not there or has expired, and what `create_child` raises.
-    """
-    async with database.connection() as conn:
-        checkpoint = await checkpoints.get(conn, checkpoint_id)
-    if checkpoint.has_expired(database.clock.now()):
-        raise checkpoints.not_found(checkpoint_id)
-    request = ChildRequest(
-        kind="resume",
-        at=checkpoint.seq,
-        overrides=overrides,
-        is_current=is_current,
-        checkpoint_id=checkpoint.id,
-        fold=InheritedFold.from_json(checkpoint.fold),
-    )
-    return await create_child(database, settings, checkpoint.session_id, request)
-
-
-async def delete_checkpoint(database: Database, checkpoint_id: str) -> None:
-    """Delete a checkpoint; sessions that were restored from it stay. Raises NotFound."""
-    with boundary("commit checkpoint"):
-        async with database.connection() as conn:
-            if not await checkpoints.delete(conn, checkpoint_id):
-                raise checkpoints.not_found(checkpoint_id)
-
-
-async def _count_delta(
-    conn: Connection, lineage: Lineage, before: CheckpointRow, seq: int, totals: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what happened between the checkpoint before and a point."""
-    counts = await store.count_events(conn, lineage, after=before.seq, upto=seq)
-    tools: Counter[str] = Counter()
-    for count in counts:
-        if count.event_type == EventType.TOOL_CALL:
-            tools[unescape(count.tool_name or "")] += count.events
-    earlier = before.fold.get("totals") or {}
-    tokens = {name: totals[name] - int(earlier.get(name) or 0) for name in _TOKENS}
-    return {
-        "since": before.id,
-        "events": seq - before.seq,
-        "messages": sum(count.events for count in counts if count.event_type in _MESSAGES),
-        "tools": dict(sorted(tools.items())),
-        **tokens,
-        "cost": str(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
-    }
-
-
-async def _find_totals(conn: Connection, session: SessionRow, lineage: Lineage, seq: int) -> dict[str, Any]:
-    """Return a session's totals at a point: those of its row, or at an earlier point the sum of its calls."""
-    totals: SessionRow | SpendSum = session
-    if seq < session.head:
-        event = await store.find_event(conn, lineage, seq)
-        at = session.last_event_at if event is None else event.created_at
-        totals = await checkpoints.sum_spends(conn, session.id, at=at)
-    return {**{name: getattr(totals, name) for name in _TOKENS}, "cost": str(totals.cost)}

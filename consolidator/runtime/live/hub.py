@@ -1,9 +1,10 @@
 """The hub: follows any number of sessions for any number of followers, on one listening connection of the process.
 
 A followed session is marked on its row until a time, and writers notify of the events that they commit to it: an
-append to any other costs nothing. What the hub hears of, it reads once and hands to all followers of that session. It
-also looks by itself now and then, since a notification may be lost with its connection. Pieces come without one, which
-would have all commits of the server wait for one another: while an answer is under way, the hub looks for them.
+append to any other costs nothing. What the hub hears of, it reads for all followers that stand at the same place at
+once, and for none that has not taken what was read before. It also looks by itself now and then, since a notification
+may be lost with its connection. Pieces come without one, which would have all commits of the server wait for one
+another: while an answer is under way, the hub looks for them.
 """
 
 from __future__ import annotations
@@ -11,30 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import psycopg
 
 from consolidator.database import Database
-from consolidator.database.jsonb import text_size
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.runtime.live.items import (
-    Cursor,
-    Disconnected,
-    FollowedItem,
-    FollowFold,
-    Position,
-    restore_position,
-)
+from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Position, restore_position
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
@@ -42,103 +34,84 @@ from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, SessionMarks
 
-MAX_ITEMS = 1_000
-ACTIVE_SECONDS = 180.0  # without a piece, until an answer under way is looked at only now and then
-MAX_CHARACTERS = 4 * 1024 * 1024  # of texts in the buffer's items
-
-
-@dataclass(slots=True)
-class Feed:
-    """A buffer of a session's latest items. Followers that it has left behind read the log themselves."""
-
-    session_id: str
-    created_at: datetime  # of the session: no event or chunk is older
-    fold: FollowFold
-    low: datetime  # no event to come is older
-    marks: SessionMarks | None = None
-    followers: int = 0
-    active_at: float = field(default_factory=time.monotonic)  # when an item came last
-    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set at the next change, and then replaced
-    is_cut: bool = False  # the last read did not come to the log's end
-    is_gone: bool = False  # the session was erased
-    begin: Position = field(default_factory=Position)  # before the buffer's first item
-    first: int = 0  # number of the buffer's first item
-    items: deque[tuple[FollowedItem, Position, int]] = field(default_factory=deque)  # with where it led, and its size
-    characters: int = 0
-
-    @property
-    def end(self) -> int:
-        """The number that the next item gets."""
-        return self.first + len(self.items)
-
-    @property
-    def awaits_pieces(self) -> bool:
-        """Whether an answer is under way: pieces of it may come at any time."""
-        position = self.fold.position
-        return (
-            position.message_id is not None
-            and not position.is_notice
-            and time.monotonic() - self.active_at < ACTIVE_SECONDS
-        )
-
-    def reaches(self, position: Position) -> bool:
-        """Tell whether a follower can go on from a position with the buffer alone."""
-        return self.begin.is_reached_by(position)
-
-    def take(
-        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
-    ) -> None:
-        """Add what comes of the next events and pieces (see `FollowFold.take`), and drop the oldest items."""
-        for item in self.fold.take(log, pieces, cut):
-            size = _size(item)
-            self.items.append((item, self.fold.position, size))
-            self.active_at = time.monotonic()
-            self.characters += size
-            if item.event is not None:
-                self.low = item.event.created_at
-        while len(self.items) > MAX_ITEMS or (self.characters > MAX_CHARACTERS and len(self.items) > 1):
-            _, self.begin, size = self.items.popleft()
-            self.characters -= size
-            self.first += 1
-
-    def notify(self) -> None:
-        """Wake the followers that wait."""
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
-def _size(item: FollowedItem) -> int:
-    if item.piece is not None:
-        return len(item.piece.delta)
-    return 0 if item.event is None else text_size(item.event.data)
-
-
 log = logging.getLogger("consolidator.runtime")
+ACTIVE_SECONDS = 180.0  # without a piece, until an answer under way is looked at only now and then
 MARK_SECONDS = 90.0  # that a session stays marked; renewed after a third of it
 POLL_SECONDS = 1.0  # between two looks at all followed sessions
 POLL_SECONDS_UNHEARD = 0.1  # the same while no notification can be heard
 PIECE_POLL_SECONDS = 0.015  # between two looks for pieces of answers under way
 _POLL_SHARE = 1 / 3  # of the time that such looks may take
-LINGER_SECONDS = 10.0  # that a session is followed on after its last follower: most come back
 MAX_FOLLOWED_SESSIONS = 2_000  # of one process
 EVENTS_PER_READ = 200
 CHUNKS_PER_READ = 500  # of one message
-_FEEDS_PER_READ = 50
-_READERS = 4  # followers that read the log themselves at once
+_FOLLOWERS_PER_READ = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What a read found of a session: events, and the pieces that they need."""
+    """What was read for a follower: events, and the pieces that they need."""
 
     log: list[Event]
     pieces: dict[str, list[PlacedChunk]]
-    cut: set[str]  # messages of which there are more pieces
+
+    @property
+    def cut(self) -> set[str]:
+        """The messages of which there are more pieces."""
+        return {message_id for message_id, chunks in self.pieces.items() if len(chunks) >= CHUNKS_PER_READ}
 
     @property
     def is_full(self) -> bool:
         """Whether there may be more."""
         return len(self.log) >= EVENTS_PER_READ or bool(self.cut)
+
+
+@dataclass(slots=True, eq=False)
+class _Follower:
+    """One that follows a session: where it stands, and what was read for it and is not taken yet."""
+
+    session: SessionRow
+    fold: FollowFold
+    low: datetime  # no event to come is older
+    is_dirty: bool = False  # whether there may be something to read
+    is_over: bool = False  # whether nothing comes after `items`
+    items: list[FollowedItem] = field(default_factory=list)
+    marks: SessionMarks | None = None  # the state that it was told last
+    active_at: float = field(default_factory=time.monotonic)  # when an item came last
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def awaits_pieces(self) -> bool:
+        """Whether an answer is under way, of which pieces may come at any time, and all that came was taken."""
+        is_open = self.fold.position.message_id is not None and not self.fold.position.is_notice
+        return is_open and not self.items and time.monotonic() - self.active_at < ACTIVE_SECONDS
+
+    @property
+    def event_span(self) -> Span:
+        """What comes next of the log."""
+        return Span(self.session.id, self.fold.position.seq, 2**62, (self.low, END))
+
+    def chunk_span(self, message_id: str, taken: int) -> ChunkSpan:
+        """Return what comes next of a message's pieces."""
+        return ChunkSpan(self.session.id, message_id, taken, self.session.created_at - CLOCK_SKEW)
+
+    def take(self, page: _Page) -> None:
+        """Add what comes of a page."""
+        for item in self.fold.take(page.log, page.pieces, page.cut):
+            self.items.append(item)
+            self.active_at = time.monotonic()
+            if item.event is not None:
+                self.low = item.event.created_at
+        self.changed.set()
+
+    def note_state(self, marks: SessionMarks | None) -> None:
+        """Tell where the session stands, once all that led there was taken; None is for one that was erased."""
+        if marks is None:
+            self.is_over = True
+        elif marks.head <= self.fold.position.seq:
+            if marks != self.marks:
+                self.items.append(FollowedItem("state", self.session.id, self.fold.position.cursor, marks=marks))
+            self.marks, self.is_over = marks, marks.is_over
+        self.changed.set()
 
 
 @dataclass(slots=True)
@@ -151,12 +124,9 @@ class FollowHub:
     database: Database
     listener: NotificationListener
     poll_seconds: float = POLL_SECONDS
-    _feeds: dict[str, Feed] = field(default_factory=dict)
-    _dirty: set[str] = field(default_factory=set)
+    _followers: dict[str, set[_Follower]] = field(default_factory=dict)  # by session
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READERS))
-    _left_at: dict[str, float] = field(default_factory=dict)  # session without followers -> time.monotonic()
     _renewed_at: float = 0.0  # time.monotonic()
     _looked_at: float = 0.0  # time.monotonic(); for all sessions
     _pieces_due_at: float = 0.0  # time.monotonic(); the next look for pieces
@@ -174,14 +144,14 @@ class FollowHub:
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
-        for feed in self._feeds.values():
-            feed.is_gone = True
-            feed.notify()
+        for follower in self._all():
+            follower.is_over = True
+            follower.changed.set()
 
     @property
     def followed_sessions(self) -> int:
         """How many sessions are followed."""
-        return len(self._feeds)
+        return len(self._followers)
 
     async def follow(
         self, session_id: str, after: Cursor | None = None, *, whole: bool = False, history: bool = False
@@ -192,8 +162,9 @@ class FollowHub:
         answers come as events alone. With `history`, a child's ancestors' events come first, whole.
         Raises NotFound, and UsageError for a cursor beyond the log.
         """
-        async with self._open_feed(session_id) as (feed, session):
-            fold = FollowFold(session_id, whole=whole)
+        follower = await self._open(session_id, whole=whole)
+        try:
+            session, fold = follower.session, follower.fold
             floor = max(session.pruned_to, session.base_seq)
             cursor = Cursor(session.head) if after is None else after
             if cursor.seq > session.head:
@@ -210,95 +181,55 @@ class FollowHub:
                 fold.position = Position(cursor.seq)
             elif cursor.seq:
                 async with self.database.connection() as conn:
-                    fold.position = await _find_position(conn, session, cursor)
-            async with aclosing(self._follow(feed, fold, session)) as items:
-                async for item in items:
+                    mark = await store.find_last_mark(conn, session.id, cursor.seq, session.ingest_bounds)
+                fold.position = restore_position(cursor, mark)
+            follower.is_dirty = True
+            while not (follower.is_over and not follower.items):
+                self._wake.set()  # it has taken what was read, and can be given more
+                await follower.changed.wait()
+                follower.changed.clear()
+                items, follower.items = follower.items, []
+                for item in items:
                     yield item
+        finally:
+            self._followers[session_id].discard(follower)
+            if not self._followers[session_id]:
+                del self._followers[session_id]  # its mark runs out
 
-    async def _follow(self, feed: Feed, fold: FollowFold, session: SessionRow) -> AsyncGenerator[FollowedItem, None]:
-        """Yield items from the buffer where it reaches back far enough, else from the log."""
-        number, marks, low = -1, None, session.created_at
-        while True:
-            changed = feed.changed
-            if number < feed.first and feed.reaches(fold.position):
-                number = feed.first
-            if number < feed.first:
-                page = await self._read_page(fold, session, low)
-                for item in fold.take(page.log, page.pieces, page.cut):
-                    yield item
-                low = page.log[-1].created_at if page.log else low
-                if not (page.is_full or feed.reaches(fold.position)):
-                    await changed.wait()
-                continue
-            try:
-                while feed.first <= number < feed.end:
-                    shared, _, _ = feed.items[number - feed.first]
-                    number += 1
-                    for item in fold.take_shared(shared):
-                        yield item
-            except Disconnected:  # the log is read on from where the follower is
-                number, low = -1, session.created_at
-                page = await self._read_page(fold, session, low)
-                for item in fold.take(page.log, page.pieces, page.cut):
-                    yield item
-                continue
-            if number < feed.end:
-                continue  # left behind while it was served
-            if feed.marks is not None and feed.marks != marks and feed.marks.head <= fold.position.seq:
-                marks = feed.marks
-                yield FollowedItem("state", feed.session_id, fold.position.cursor, marks=marks)
-            if feed.is_gone or (marks is not None and marks.is_over and marks.head <= fold.position.seq):
-                return
-            if number >= feed.end and feed.changed is changed:
-                await changed.wait()
-
-    async def _read_page(self, fold: FollowFold, session: SessionRow, low: datetime) -> _Page:
-        async with self._readers, self.database.connection() as conn:
-            return (await _read_pages(conn, [(fold, session.created_at, low)]))[0]
+    async def _open(self, session_id: str, *, whole: bool) -> _Follower:
+        """Return a new follower of a session, which is marked. Raises NotFound."""
+        async with self._opening:
+            if session_id not in self._followers and len(self._followers) >= MAX_FOLLOWED_SESSIONS:
+                raise UsageError(f"{MAX_FOLLOWED_SESSIONS:,} sessions are followed already by this process")
+            async with self.database.connection() as conn:
+                if session_id not in self._followers:  # marked before it is read: all is heard that is committed later
+                    await store.mark_followed(conn, [session_id], MARK_SECONDS)
+                session = await sessions.get(conn, session_id)
+            follower = _Follower(session, FollowFold(session_id, whole=whole), session.created_at)
+            self._followers.setdefault(session_id, set()).add(follower)
+            return follower
 
     async def _read_ancestors(self, session: SessionRow, after: int) -> AsyncIterator[Event]:
         """Yield what a child reads of its ancestors' logs."""
         while after < session.base_seq:
-            async with self._readers, self.database.connection() as conn:
+            async with self.database.connection() as conn:
                 lineage = await load_lineage(conn, session.id, session)
                 page = await read_lineage(conn, lineage, after=after, upto=session.base_seq, limit=EVENTS_PER_READ)
             for event in page:
                 yield event
             after = page[-1].seq if page else session.base_seq
 
-    @asynccontextmanager
-    async def _open_feed(self, session_id: str) -> AsyncIterator[tuple[Feed, SessionRow]]:
-        """Yield the feed of a session, which is followed meanwhile, and the session as it was then. Raises NotFound."""
-        async with self._opening:
-            feed = self._feeds.get(session_id)
-            if feed is None and len(self._feeds) >= MAX_FOLLOWED_SESSIONS:
-                raise UsageError(f"{MAX_FOLLOWED_SESSIONS:,} sessions are followed already by this process")
-            async with self.database.connection() as conn:
-                if feed is None:  # marked before it is read: nothing is committed unheard in between
-                    await store.mark_followed(conn, [session_id], MARK_SECONDS)
-                session = await sessions.get(conn, session_id)
-                if feed is None:
-                    position = await _find_position(conn, session, Cursor(session.head))
-                    fold, since = FollowFold(session.id, position), session.created_at
-                    feed = self._feeds[session.id] = Feed(session.id, since, fold, since, begin=position)
-                    self._mark_dirty(session.id)
-            feed.followers += 1
-            self._left_at.pop(session_id, None)
-        try:
-            yield feed, session
-        finally:
-            feed.followers -= 1
-            if not feed.followers and self._feeds.get(session_id) is feed:
-                self._left_at[session_id] = time.monotonic()
+    def _all(self) -> Iterator[_Follower]:
+        return (follower for followers in self._followers.values() for follower in followers)
 
     def _mark_dirty(self, session_id: str) -> None:
-        if session_id in self._feeds:
-            self._dirty.add(session_id)
+        for follower in self._followers.get(session_id, ()):
+            follower.is_dirty = True
             self._wake.set()
 
     def _mark_all_dirty(self) -> None:
-        self._dirty.update(self._feeds)
-        self._wake.set()
+        for session_id in self._followers:
+            self._mark_dirty(session_id)
 
     async def _run(self) -> None:
         """Read what the followed sessions are notified of, and all of them now and then."""
@@ -321,7 +252,7 @@ class FollowHub:
         """Wait until there is something to read, by a notification or because it is time to look."""
         poll = self.poll_seconds if self.listener.connected.is_set() else POLL_SECONDS_UNHEARD
         next_at = self._looked_at + poll
-        if any(feed.awaits_pieces for feed in self._feeds.values()):
+        if any(follower.awaits_pieces for follower in self._all()):
             next_at = min(next_at, self._pieces_due_at)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, next_at - time.monotonic())):
@@ -329,70 +260,56 @@ class FollowHub:
         if time.monotonic() >= self._looked_at + poll:
             self._looked_at = time.monotonic()
             self._mark_all_dirty()
-            self._close_left_feeds()
 
     async def _read_dirty(self) -> None:
-        """Read the sessions that are known to have changed, or that it is time to look at."""
-        names = list(self._dirty)[:_FEEDS_PER_READ]
-        self._dirty.difference_update(names)  # before the read: what comes meanwhile is read next
-        feeds = [self._feeds[name] for name in names if name in self._feeds]
-        await self._read(feeds)
-        for feed in feeds:
-            if feed.is_cut:
-                self._mark_dirty(feed.session_id)
-        if self._dirty:
-            self._wake.set()
-
-    async def _read(self, feeds: Sequence[Feed]) -> None:
-        """Read what is new in feeds, in one round trip for each kind, and hand it to their followers."""
-        if not feeds:
+        """Read what is new for followers that have taken all before, in one round trip for each kind."""
+        due = [follower for follower in self._all() if follower.is_dirty and not follower.items][:_FOLLOWERS_PER_READ]
+        if not due:
             return
+        for follower in due:  # before the read: what comes meanwhile is read next
+            follower.is_dirty = False
         async with self.database.connection() as conn:
             # Where a session stands is read first, so that what led there is among the events.
-            marks = {each.id: each for each in await store.read_marks(conn, [feed.session_id for feed in feeds])}
-            pages = await _read_pages(conn, [(feed.fold, feed.created_at, feed.low) for feed in feeds])
-        for feed, page in zip(feeds, pages, strict=True):
-            before = (feed.end, feed.marks, feed.is_gone)
-            feed.take(page.log, page.pieces, page.cut)
-            feed.marks, feed.is_cut = marks.get(feed.session_id), page.is_full
-            feed.is_gone = feed.marks is None
-            if (feed.end, feed.marks, feed.is_gone) != before:  # also one that was erased before its first read
-                feed.notify()
+            names = list(dict.fromkeys(follower.session.id for follower in due))
+            marks = {each.id: each for each in await store.read_marks(conn, names)}
+            pages = await _read_pages(conn, due)
+        for follower, page in zip(due, pages, strict=True):
+            follower.take(page)
+            follower.is_dirty |= page.is_full
+            if not page.is_full:
+                follower.note_state(marks.get(follower.session.id))
+        if any(follower.is_dirty and not follower.items for follower in self._all()):
+            self._wake.set()
 
     async def _read_pieces(self) -> None:
         """Look for pieces of the answers under way, if it is time; in one round trip for all."""
         if time.monotonic() < self._pieces_due_at:
             return
-        feeds = [feed for feed in self._feeds.values() if feed.awaits_pieces]
-        if not feeds:
+        waiting = [
+            (follower, follower.chunk_span(follower.fold.position.message_id or "", follower.fold.position.piece))
+            for follower in self._all()
+            if follower.awaits_pieces
+        ]
+        if not waiting:
             return
         began_at = time.monotonic()
-        spans = [_chunk_span(feed) for feed in feeds]
         async with self.database.connection() as conn:
-            found = await store.read_chunks(conn, spans, limit=CHUNKS_PER_READ)
-        for feed, span, chunks in zip(feeds, spans, found, strict=True):
-            if chunks:
-                feed.take([], {span.message_id: chunks})
-                feed.notify()
-                if feed.fold.holds_back(chunks):  # the events before them are read first
-                    self._mark_dirty(feed.session_id)
+            chunks = await _read_chunks(conn, [span for _, span in waiting])
+        for follower, span in waiting:
+            if chunks[span]:
+                follower.take(_Page([], {span.message_id: chunks[span]}))
+                if follower.fold.holds_back(chunks[span]):  # the events before them are read first
+                    follower.is_dirty = True
+                    self._wake.set()
         took = time.monotonic() - began_at
         self._pieces_due_at = began_at + max(PIECE_POLL_SECONDS, took / _POLL_SHARE)
 
     async def _renew_marks(self) -> None:
-        if not self._feeds or time.monotonic() - self._renewed_at < MARK_SECONDS / 3:
+        if not self._followers or time.monotonic() - self._renewed_at < MARK_SECONDS / 3:
             return
         self._renewed_at = time.monotonic()
         async with self.database.connection() as conn:
-            await store.mark_followed(conn, list(self._feeds), MARK_SECONDS)
-
-    def _close_left_feeds(self) -> None:
-        """Forget sessions that nobody follows any more; their marks run out."""
-        now = time.monotonic()
-        for session_id, left_at in list(self._left_at.items()):
-            if now - left_at >= LINGER_SECONDS:
-                del self._left_at[session_id]
-                del self._feeds[session_id]
+            await store.mark_followed(conn, list(self._followers), MARK_SECONDS)
 
 
 @asynccontextmanager
@@ -403,35 +320,25 @@ async def open_hub(database: Database) -> AsyncIterator[FollowHub]:
         yield hub
 
 
-async def _find_position(conn: psycopg.AsyncConnection, session: SessionRow, cursor: Cursor) -> Position:
-    """Return the position that a cursor names in a session."""
-    return restore_position(cursor, await store.find_last_mark(conn, session.id, cursor.seq, session.ingest_bounds))
-
-
-async def _read_pages(
-    conn: psycopg.AsyncConnection, folds: Sequence[tuple[FollowFold, datetime, datetime]]
-) -> list[_Page]:
-    """Return the next page of each fold: events first, so that no piece is missing of a message that they end.
-
-    With each fold: since when its session has chunks, and events that it has not taken.
-    """
-    spans = [Span(fold.session_id, fold.position.seq, 2**62, (low, END)) for fold, _, low in folds]
-    logs = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
+async def _read_pages(conn: psycopg.AsyncConnection, followers: Sequence[_Follower]) -> list[_Page]:
+    """Return the next page of each follower: events first, so that no piece is missing of a message that they end."""
+    spans = list(dict.fromkeys(follower.event_span for follower in followers))
+    found = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
+    logs = dict(zip(spans, found, strict=True))
     needed = [
-        ChunkSpan(fold.session_id, message_id, taken, created_at - CLOCK_SKEW)
-        for (fold, created_at, _), found in zip(folds, logs, strict=True)
-        for message_id, taken in fold.open_messages(found).items()
+        [follower.chunk_span(*each) for each in follower.fold.open_messages(logs[follower.event_span]).items()]
+        for follower in followers
     ]
-    pages = {fold.session_id: _Page(found, {}, set()) for (fold, _, _), found in zip(folds, logs, strict=True)}
-    for span, chunks in zip(needed, await store.read_chunks(conn, needed, limit=CHUNKS_PER_READ), strict=True):
-        page = pages[span.session_id]
-        page.pieces[span.message_id] = chunks
-        if len(chunks) >= CHUNKS_PER_READ:
-            page.cut.add(span.message_id)
-    return list(pages.values())
+    chunks = await _read_chunks(conn, [span for each in needed for span in each])
+    return [
+        _Page(logs[follower.event_span], {span.message_id: chunks[span] for span in each})
+        for follower, each in zip(followers, needed, strict=True)
+    ]
 
 
-def _chunk_span(feed: Feed) -> ChunkSpan:
-    """Return what comes next of the answer that is under way."""
-    position = feed.fold.position
-    return ChunkSpan(feed.session_id, position.message_id or "", position.piece, feed.created_at - CLOCK_SKEW)
+async def _read_chunks(
+    conn: psycopg.AsyncConnection, spans: Sequence[ChunkSpan]
+) -> Mapping[ChunkSpan, list[PlacedChunk]]:
+    """Return the next pieces of each span; followers at the same place share one."""
+    different = list(dict.fromkeys(spans))
+    return dict(zip(different, await store.read_chunks(conn, different, limit=CHUNKS_PER_READ), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from consolidator.errors import UsageError
@@ -127,16 +127,6 @@ class Position:
         """The position as the follower names it."""
         return Cursor(self.seq, self.piece)
 
-    def is_reached_by(self, other: Position) -> bool:
-        """Tell whether a follower at `other` has everything that comes before this position."""
-        if self.seq > other.seq:
-            return False
-        return self.message_id is None or self.message_id != other.message_id or self.piece <= other.piece
-
-
-class Disconnected(Exception):
-    """An item does not follow the position: what is between must be read first."""
-
 
 @dataclass(slots=True)
 class FollowFold:
@@ -167,13 +157,8 @@ class FollowFold:
         yield from self._take_pieces(pieces)
 
     def take_event(self, event: Event) -> Iterator[FollowedItem]:
-        """Yield what comes of the next event, and skip one that was taken. The pieces before it must have been taken.
-
-        A jump in the log is a gap.
-        """
+        """Yield what comes of the next event, of which the pieces before it must have been taken. A jump is a gap."""
         before = self.position
-        if event.seq <= before.seq:
-            return
         if event.seq > before.seq + 1:
             self.position = before = Position(event.seq - 1)
             yield FollowedItem("gap", self.session_id, before.cursor)
@@ -195,31 +180,6 @@ class FollowFold:
         else:
             complete = event.type is EventType.ASSISTANT_RESPONSE and 0 < had_pieces == event.data.get("chunks")
             yield FollowedItem("event", self.session_id, cursor, event, came_in_pieces=complete)
-
-    def take_piece(self, piece: PlacedChunk) -> Iterator[FollowedItem]:
-        """Yield a piece if it is the next one; skip one that was taken. Raises Disconnected if others are missing."""
-        position = self.position
-        if self.whole:
-            return
-        if piece.message_id != position.message_id:
-            if piece.started_seq > position.seq:
-                raise Disconnected
-            return  # its message has ended
-        if piece.seq <= position.piece:
-            return
-        if piece.seq > position.piece + 1:
-            raise Disconnected
-        self.position = Position(position.seq, position.message_id, piece.seq, position.is_notice)
-        yield FollowedItem("piece", self.session_id, self.position.cursor, piece=piece)
-
-    def take_shared(self, item: FollowedItem) -> Iterator[FollowedItem]:
-        """Yield what another fold's item is for this one. Raises Disconnected if something between is missing."""
-        if item.piece is not None:
-            yield from self.take_piece(item.piece)
-        elif item.event is not None:
-            if item.event.seq > self.position.seq + 1:
-                raise Disconnected
-            yield from self.take_event(item.event)
 
     def open_messages(self, log: Sequence[Event]) -> dict[str, int]:
         """Return the messages whose pieces the next events need, with the number of pieces that are taken of each."""
@@ -253,7 +213,9 @@ class FollowFold:
                     return
                 if piece.after_seq is not None and piece.after_seq > upto:
                     return
-            yield from self.take_piece(piece)
+            if piece.seq > self.position.piece:
+                self.position = replace(self.position, piece=piece.seq)
+                yield FollowedItem("piece", self.session_id, self.position.cursor, piece=piece)
 
 
 def restore_position(cursor: Cursor, last: Event | None) -> Position:

@@ -7,7 +7,7 @@ otherwise. A `sim` tries anything, a `pre_steer` a steer before it is sent, a `d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -15,18 +15,21 @@ from typing import Any, Literal, get_args
 from ulid import ULID
 
 from consolidator.database import Connection, Database
-from consolidator.errors import SessionBusy, StaleEpoch, UsageError
+from consolidator.errors import NotFound, SessionBusy, StaleEpoch, UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.rerun.recording import Comparison, compare_runs, read_turns
+from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import apply_change, check_open
+from consolidator.runtime.session.creation import pin_template
 from consolidator.runtime.turn.harness import Harness
-from consolidator.runtime.turn.sessions import LIBRARY, EndSession, append_message, create_message, end_session
+from consolidator.runtime.turn.sessions import EndSession, append_message, create_message, end_session
 from consolidator.runtime.turn.wake import wake_session
 from consolidator.settings import Settings
 from consolidator.store.sessions import lineage as store
@@ -130,22 +133,24 @@ async def create_branch(
     session_id: str,
     request: BranchRequest,
     *,
-    surface: str = LIBRARY,
+    driver_tools: Collection[str] | None = None,
     drivers_wait: timedelta | None = None,
+    viewer: Viewer = OWNER,
 ) -> SessionRow:
     """Create a branch of a session, which is untouched, and return it. Whoever drives sessions answers its message.
 
-    With `drivers_wait` others leave it to the caller for so long. Raises UsageError for a point that is not safe, and
-    for a branch of a branch or a sub-agent; SessionClosed for a steer of a session that has ended.
+    `driver_tools` names the tools of what is to drive it. With `drivers_wait` others leave it to the caller for so
+    long. Raises what `create_child` does, and SessionClosed for a steer of a session that has ended.
     """
+    viewer.check_speaker(request.speaker)
     async with database.connection() as conn:
-        session = await sessions.get(conn, session_id)
+        session = await get_session(conn, viewer, session_id, "write")
     if request.kind == _PREVIEW:
         check_open(session)
     message = None
     if request.message is not None:
         mode: Literal["steer", "message"] = "steer" if request.kind == _PREVIEW else "message"
-        message = create_message(request.message, mode=mode, speaker=request.speaker, surface=surface)
+        message = create_message(request.message, mode=mode, speaker=request.speaker, viewer=viewer)
     child = ChildRequest(
         kind="branch",
         branch_kind=request.kind,
@@ -157,7 +162,7 @@ async def create_branch(
         state=request.state,
         wake_after=None if drivers_wait is None else database.clock.now() + drivers_wait,
     )
-    return await create_child(database, settings, session_id, child)
+    return await create_child(database, settings, session_id, child, driver_tools=driver_tools, viewer=viewer)
 
 
 async def run_branch(
@@ -165,34 +170,41 @@ async def run_branch(
     session_id: str,
     request: BranchRequest,
     *,
-    surface: str = LIBRARY,
     is_stopping: Callable[[], bool] = lambda: False,
+    viewer: Viewer = OWNER,
 ) -> BranchComparison:
     """Try something in a branch of a session, to its end, and return how it compares with the session.
 
     The session goes on meanwhile: it is not held. After a crash the same request goes on with the branch that is there:
     the one of its name or, without a name, an unfinished preview of the same steer; so does a wake of the branch.
+    The comparison shows what the log says, so it needs the scope `read`, too. Raises as `create_branch` does, and
+    UsageError where no model or a tool of the session is missing here.
     """
-    await _check_can_run(harness, session_id, request)
+    viewer.check_may("read")
+    viewer.check_speaker(request.speaker)
+    request = await _check_can_run(harness, session_id, request, viewer)
     branch = None if request.name else await _find_unfinished(harness.database, session_id, request)
     if branch is None:
         named = replace(request, name=request.name or str(ULID()))
         branch = await create_branch(
-            harness.database, harness.settings, session_id, named, surface=surface, drivers_wait=DRIVERS_WAIT
-        )
+            harness.database, harness.settings, session_id, named, driver_tools=harness.tools.names,
+            drivers_wait=DRIVERS_WAIT, viewer=viewer,
+        )  # fmt: skip
     branch = await _drive(harness, branch, is_stopping)
-    return await compare_branch(harness.database, branch, session_id)
+    return await compare_with(harness.database, branch, session_id)
 
 
-async def _check_can_run(harness: Harness, session_id: str, request: BranchRequest) -> None:
-    """Raise UsageError where this process could not run a branch, before there is one."""
+async def _check_can_run(harness: Harness, session_id: str, request: BranchRequest, viewer: Viewer) -> BranchRequest:
+    """Return a request with its template; raise UsageError where this process could not run it, before a branch is."""
     async with harness.database.connection() as conn:
-        session = await sessions.get(conn, session_id)
+        session = await get_session(conn, viewer, session_id, "write")
+        request = replace(request, overrides=await pin_template(conn, viewer, request.overrides))
     if (request.overrides.model or session.model or harness.settings.model) is None:
         raise UsageError("no model is configured, so nothing can be tried: set CONSOLIDATOR_MODEL, or name one")
     missing = harness.missing_tools(request.overrides.apply_to_config(session.config))
     if missing:
         raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
+    return request
 
 
 async def _find_unfinished(database: Database, session_id: str, request: BranchRequest) -> SessionRow | None:
@@ -228,8 +240,20 @@ async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[],
     return branch
 
 
-async def compare_branch(database: Database, branch: SessionRow, main_id: str | None = None) -> BranchComparison:
-    """Compare a branch with its session, from the branch's point on: messages, calls, tokens, cost.
+async def compare_branch(
+    database: Database, branch: str, *, main: str | None = None, viewer: Viewer = OWNER
+) -> BranchComparison:
+    """Compare a branch with its session, from the branch's point on; `main` is the session that it must be one of.
+
+    The branch is named by its id or the beginning of it. Raises Forbidden, NotFound, and UsageError for no branch.
+    """
+    async with database.connection() as conn:
+        row = await _get_branch(conn, viewer, branch, "read", main)
+    return await compare_with(database, row)
+
+
+async def compare_with(database: Database, branch: SessionRow, main_id: str | None = None) -> BranchComparison:
+    """Compare a branch with its session, or one that reads that one's log: messages, calls, tokens, cost.
 
     Of each at most MAX_COMPARED events are read, and what is pruned is left out. Raises UsageError for no branch.
     """
@@ -254,28 +278,31 @@ async def find_begin(conn: Connection, branch: SessionRow) -> int:
     return branch.base_seq - 1 if is_message else branch.base_seq
 
 
-async def commit_steer(database: Database, branch_id: str, *, surface: str = LIBRARY) -> int:
-    """Send the steer of a preview to its session, end the branch, and return the steer's seq; once.
+async def commit_steer(
+    database: Database, name: str, *, main: str | None = None, viewer: Viewer = OWNER
+) -> tuple[SessionRow, int]:
+    """Send the steer of a preview to its session, once; return the branch, which has ended, and the steer's seq.
 
-    Raises UsageError for a branch of another kind and for one that has ended, and SessionClosed if the session has.
+    Raises Forbidden, NotFound, UsageError for a branch of another kind and for one that has ended, and SessionClosed if
+    the session has.
     """
     with boundary("commit message"):
         async with database.transaction() as conn:
-            branch = await sessions.get(conn, branch_id)
+            branch = await _get_branch(conn, viewer, name, "write", main)
             if (kind := branch_kind(branch)) != _PREVIEW:
                 raise UsageError(f"branch {branch.id} is a {kind}: only the steer of a pre_steer branch can be sent")
             main_id = branch.parent_id
             assert main_id is not None
             await sessions.lock(conn, [branch.id, main_id])
-            branch = await sessions.get(conn, branch_id)
+            branch = await sessions.get(conn, branch.id)
             if (seq := committed_seq(branch)) is not None:
-                return seq
+                return branch, seq
             if branch.status != "open":
                 raise UsageError(f"branch {branch.id} has ended, and its steer was not sent: propose it again")
             steer = await _read_steer(conn, branch)
             assert steer is not None
             text, speaker = str(steer.data["text"]), steer.data.get("speaker")
-            message = create_message(text, mode="steer", speaker=speaker, surface=surface)
+            message = create_message(text, mode="steer", speaker=speaker, viewer=viewer)
             data = {**message.data, "previewed_in": branch.id}
             now = database.clock.now()
             seq = await append_message(conn, main_id, replace(message, data=data), now=now)
@@ -283,18 +310,32 @@ async def commit_steer(database: Database, branch_id: str, *, surface: str = LIB
             end = EndSession(f"its steer was sent: event {seq} of {main_id}")
             await apply_change(conn, branch.id, end, principal=Role.OPERATOR.value, now=now)
             await sessions.retire(conn, branch.id, hide=False)
-            return seq
+            return await sessions.get(conn, branch.id), seq
 
 
-async def discard_branch(database: Database, branch_id: str) -> SessionRow:
-    """End a branch, and return it; one that has ended stays as it is. Raises UsageError for what is no branch."""
+async def discard_branch(
+    database: Database, name: str, *, main: str | None = None, viewer: Viewer = OWNER
+) -> SessionRow:
+    """End a branch, and return it; one that has ended stays as it is, and all can still be read.
+
+    Raises Forbidden, NotFound, and UsageError for what is no branch.
+    """
     async with database.connection() as conn:
-        branch = await sessions.get(conn, branch_id)
-        branch_kind(branch)
-    if branch.status == "open":
-        await end_session(database, branch_id, reason="it was discarded")
-    async with database.connection() as conn:
-        return await sessions.get(conn, branch_id)
+        branch = await _get_branch(conn, viewer, name, "write", main)
+    return branch if branch.status != "open" else await end_session(database, branch.id, reason="it was discarded")
+
+
+async def _get_branch(conn: Connection, viewer: Viewer, name: str, scope: Scope, main: str | None) -> SessionRow:
+    """Return a branch within the viewer's reach; with `main`, one of that session."""
+    if main is None:
+        row = await find_session(conn, viewer, name, scope)
+    else:
+        session = await get_session(conn, viewer, main, scope)
+        row = await get_session(conn, viewer, name, scope)
+        if row.parent_id != session.id:
+            raise NotFound(f"session {session.id} has no branch {name!r}: GET .../branches lists them")
+    branch_kind(row)
+    return row
 
 
 async def _read_steer(conn: Connection, branch: SessionRow) -> Event | None:

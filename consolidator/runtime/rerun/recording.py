@@ -24,6 +24,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, role_of
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.session.changes import SessionChange, apply_change
 from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.session.scratchpad import ChangeScratchpad, ScratchpadEdit
@@ -279,7 +280,7 @@ def _align(
             yield from zip_longest(left[left_from:left_to], right[right_from:right_to])
 
 
-SURFACE = "rerun"  # where what was said is said again
+REPEATER = Viewer(surface="rerun")  # who says again what was said
 _PERSONS = (Role.USER, Role.OPERATOR)
 
 
@@ -360,7 +361,7 @@ class ChangeReplay:
     async def _apply(self, recorded: Repeated) -> None:
         if isinstance(recorded, RecordedMessage):
             await send_message(
-                self._database, self._session_id, recorded.text, mode="steer", speaker=recorded.speaker, surface=SURFACE
+                self._database, self._session_id, recorded.text, mode="steer", speaker=recorded.speaker, viewer=REPEATER
             )
             return
         now = self._database.clock.now()

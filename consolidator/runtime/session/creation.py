@@ -8,24 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from ulid import ULID
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
-from consolidator.errors import SessionDiffers, UsageError
+from consolidator.errors import NotFound, SessionDiffers, UsageError
 from consolidator.llm.prices import context_window
 from consolidator.models.agent import AUTO, AgentRow, NamedTemplate
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.models.principal import Role, check_name
+from consolidator.models.principal import check_name
 from consolidator.models.seed import Seed, SeedRole
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import SessionKey, has_controls
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import check_reach, get_session
 from consolidator.runtime.session.agent_defaults import (
     MAX_SECONDS,
     ModelOptions,
+    Overrides,
     check_prompt,
     check_values,
     parse_amount,
@@ -290,7 +293,7 @@ def _check_seeds(seeds: Sequence[Seed]) -> None:
 
 
 _MAX_KEY_LENGTH = 300
-_OPERATOR = Role.OPERATOR.value
+R = TypeVar("R", SessionRequest, Overrides)
 
 
 def parse_key(key: str) -> tuple[str, str | None, str | None]:
@@ -312,19 +315,29 @@ async def open_session(
     request: SessionRequest,
     *,
     tools: tuple[str, ...] | None = None,
-    principal: str = _OPERATOR,
+    viewer: Viewer = OWNER,
 ) -> SessionRow:
     """Return the session that a key names now; create it if there is none. What the request names is set on it.
 
-    `tools` are those that drive it here, where the session has no list of its own. Raises UsageError for an invalid
-    key, for a cap in money that cannot be enforced, and for parameters that do not fit the agent's template, and
-    SessionDiffers where the session began with another project, conversation, trigger or seeds.
+    `tools` are those that drive it here, where the session has no list of its own. Raises Forbidden, NotFound for what
+    is out of the viewer's reach, UsageError for an invalid key, for a cap in money that cannot be enforced, and for
+    parameters that do not fit the agent's template, and SessionDiffers where the session began with another project,
+    conversation, trigger or seeds.
     """
+    viewer.check_may("write")
     agent_name, channel, peer = parse_key(key)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
+    request = _within(viewer.narrow(agent=agent_name, project=request.project, peer=peer or ""), request)
     async with database.connection() as conn:
+        await _check_conversation(conn, viewer, request.conversation_id)
         agent = await agents.get_effective(conn, agent_name)
         current = await sessions.get_current(conn, key)
+        if current is not None:
+            try:
+                await check_reach(conn, viewer, current.id, "write")
+            except NotFound as error:  # it would name a session that is not the viewer's
+                raise NotFound("this key names a session that this credential does not reach: take another") from error
+        request = await pin_template(conn, viewer, request)
     setup = set_up_session(request, agent) if current is None else None
     model = request.model or (current.model if current else None) or (setup.model if setup else None)
     check_affordable(settings, model, setup.max_cost if setup else request.max_cost)
@@ -339,9 +352,9 @@ async def open_session(
             await _check_beginning(conn, session, request)
             if session.head == 0:
                 setup = setup or set_up_session(request, agent)
-                await _begin(conn, database, session, request, _with_tools(setup, tools), principal)
+                await _begin(conn, database, session, request, _with_tools(setup, tools), viewer.operator)
             else:
-                await _change(conn, database, session, request, agent, tools, principal)
+                await _change(conn, database, session, request, agent, tools, viewer.operator)
             return await sessions.get(conn, session_id)
 
 
@@ -355,17 +368,27 @@ async def create_session(
     peer: str | None = None,
     key: str | None = None,
     tools: tuple[str, ...] | None = None,
-    principal: str = _OPERATOR,
+    viewer: Viewer = OWNER,
 ) -> SessionRow:
     """Create a session in any case. A key names it from now on; the one that it named stays open, without the key.
 
-    A run of the same key continues its conversation. Raises UsageError as `open_session` does, and for an agent,
-    channel or peer that the key does not name.
+    A run of the same key continues its conversation. Raises as `open_session` does, and UsageError for an agent,
+    channel or peer that the key does not name, and for another one than the credential's.
     """
+    viewer.check_may("write")
+    if key is not None:
+        named_agent, _, named_peer = parse_key(key)
+        viewer.narrow(agent=named_agent, peer=named_peer or "")
+    reach = viewer.narrow(agent=agent, project=request.project, peer=peer)
+    request = _within(reach, request)
+    if key is None:
+        agent, peer = reach.agent, reach.peer or None
     owner = _owner_of(key, agent, channel, peer)
     values = {"id": str(ULID()), "key": key, **owner, "project": request.project}
     with boundary("commit session"):
         async with database.transaction() as conn:
+            await _check_conversation(conn, viewer, request.conversation_id)
+            request = await pin_template(conn, viewer, request)
             defaults = await agents.get_effective(conn, str(owner["agent"]))
             setup = set_up_session(request, defaults)
             check_affordable(settings, setup.model, setup.max_cost)
@@ -373,8 +396,39 @@ async def create_session(
             now = database.clock.now()
             await sessions.create_current(conn, values, now=now)
             session = await sessions.get(conn, str(values["id"]))
-            await _begin(conn, database, session, request, _with_tools(setup, tools), principal)
+            await _begin(conn, database, session, request, _with_tools(setup, tools), viewer.operator)
             return await sessions.get(conn, session.id)
+
+
+def _within(reach: Viewer, request: SessionRequest) -> SessionRequest:
+    """Return a request with the project that its caller is narrowed to."""
+    project = reach.project or None
+    return request if project == request.project else replace(request, project=project)
+
+
+async def _check_conversation(conn: Connection, viewer: Viewer, conversation_id: str | None) -> None:
+    """Raise NotFound for the conversation of a session that is not within the viewer's reach; other names are free."""
+    if viewer.is_narrowed and conversation_id is not None and await sessions.get_each(conn, [conversation_id]):
+        await get_session(conn, viewer, conversation_id, "write")
+
+
+async def pin_template(conn: Connection, viewer: Viewer, request: R) -> R:
+    """Return a request with the text of the agent's template that it names, which is its own from then on.
+
+    Raises UsageError, which lists what there is, for a template or version that is not there or out of reach.
+    """
+    named = request.template
+    if not isinstance(named, NamedTemplate):
+        return request
+    versions = await agents.list_templates(conn, named.name) if viewer.agent in (None, named.name) else []
+    version = next((row for row in versions if named.version in (None, row.version)), None)
+    if version is None:
+        has = [str(row.version) for row in versions] or await agents.list_template_names(conn, viewer.agent)
+        what = f"no version {named.version} of its template" if versions else "no template"
+        raise UsageError(f"agent {named.name!r} has {what}; there are: {', '.join(has) or 'none'}")
+    parameters = {**version.parameters, **(request.parameters or {})}
+    pinned = NamedTemplate(named.name, version.version)
+    return replace(request, template=version.template, parameters=parameters, pinned=pinned)
 
 
 async def _begin(

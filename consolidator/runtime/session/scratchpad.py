@@ -16,6 +16,8 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import check_reach, find_session
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import PlannedChange, SessionChange, apply_change, check_open
 from consolidator.store.sessions.lineage import load_lineage
@@ -118,9 +120,10 @@ class ChangeScratchpad(SessionChange):
             )
 
 
-async def read_scratchpad(database: Database, session_id: str) -> Scratchpad:
-    """Return a session's scratchpad. Raises NotFound."""
+async def read_scratchpad(database: Database, session: str, *, viewer: Viewer = OWNER) -> Scratchpad:
+    """Return a session's scratchpad; `session` is an id or the beginning of one. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
+        session_id = (await find_session(conn, viewer, session, "read")).id
         return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id))
 
 
@@ -137,14 +140,18 @@ async def change_scratchpad(
     edit: ScratchpadEdit,
     *,
     expected_seq: int | None = None,
-    principal: str = Role.OPERATOR.value,
+    principal: str | None = None,
+    viewer: Viewer = OWNER,
 ) -> Scratchpad:
-    """Change a session's scratchpad and return it. `expected_seq` is the version that the caller has seen.
+    """Change a session's scratchpad, as a person does, or another principal, and return it.
 
-    Raises UsageError for a text beyond the limit and a place that is not there, and HeadConflict for another version.
+    `expected_seq` is the version that the caller has seen. Raises Forbidden, NotFound, UsageError for a text beyond the
+    limit and a place that is not there, and HeadConflict for another version.
     """
     change = ChangeScratchpad(edit, expected_seq=expected_seq)
     with boundary("commit scratchpad"):
         async with database.transaction() as conn:
-            await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
+            await check_reach(conn, viewer, session_id, "write")
+            by = principal or viewer.user
+            await apply_change(conn, session_id, change, principal=by, now=database.clock.now())
             return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id))

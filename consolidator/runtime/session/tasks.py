@@ -21,18 +21,20 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import check_reach, find_session
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import PlannedChange, SessionChange, apply_change, check_open
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions import tasks as store
-from consolidator.store.sessions.tasks import TaskRow
+from consolidator.store.sessions.tasks import TaskRow as TaskRow
 
 log = logging.getLogger("consolidator.runtime")
 TaskOutcome = Literal["success", "failure", "cancelled"]
 OUTCOMES: tuple[TaskOutcome, ...] = get_args(TaskOutcome)
 MAX_TITLE_LENGTH = 2000  # characters
 MAX_NOTE_LENGTH = 4000
-_OPERATOR = Role.OPERATOR.value
+PROGRAM = Role.OPERATOR.value  # who works at a task in a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,28 @@ class FinishTask(SessionChange):
         return PlannedChange([end], f"The task has ended: {self.outcome}.", {"task_id": task_id})
 
 
-async def start_task(database: Database, session_id: str, title: str, *, principal: str = _OPERATOR) -> TaskRow:
-    """Start a task in a session and return it. Raises UsageError while another one is open, and NotFound."""
+async def list_tasks(database: Database, session: str, *, limit: int = 50, viewer: Viewer = OWNER) -> list[TaskRow]:
+    """Return the tasks of a session, the latest first, with how often people steered in each.
+
+    `session` is an id or the beginning of one. Raises Forbidden and NotFound.
+    """
+    async with database.connection() as conn:
+        row = await find_session(conn, viewer, session, "read")
+        return await store.with_steers(conn, row, await store.list_tasks(conn, row.id, limit=limit))
+
+
+async def start_task(
+    database: Database, session_id: str, title: str, *, principal: str | None = None, viewer: Viewer = OWNER
+) -> TaskRow:
+    """Start a task in a session, as a person does, or another principal, and return it.
+
+    Raises Forbidden, NotFound, and UsageError while another one is open.
+    """
     with boundary("commit task"):
         async with database.transaction() as conn:
-            change = StartTask(title)
-            planned, _ = await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
+            await check_reach(conn, viewer, session_id, "write")
+            change, by = StartTask(title), principal or viewer.user
+            planned, _ = await apply_change(conn, session_id, change, principal=by, now=database.clock.now())
             started = await store.find_task(conn, session_id, planned.details["task_id"])
     assert started is not None
     return started
@@ -95,14 +113,19 @@ async def finish_task(
     *,
     note: str | None = None,
     task_id: str | None = None,
-    principal: str = _OPERATOR,
+    principal: str | None = None,
+    viewer: Viewer = OWNER,
 ) -> TaskRow:
-    """End a session's open task and return it. Raises UsageError if none is open, or another than `task_id` is."""
+    """End a session's open task, as a person does, or another principal, and return it.
+
+    Raises Forbidden, NotFound, and UsageError if none is open, or another than `task_id` is.
+    """
     with boundary("commit task"):
         async with database.transaction() as conn:
+            await check_reach(conn, viewer, session_id, "write")
             was_open = await store.get_open_task(conn, session_id)
-            change = FinishTask(outcome, note, task_id)
-            planned, _ = await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
+            change, by = FinishTask(outcome, note, task_id), principal or viewer.user
+            planned, _ = await apply_change(conn, session_id, change, principal=by, now=database.clock.now())
             ended = await store.find_task(conn, session_id, planned.details["task_id"]) or was_open
     assert ended is not None
     return ended if ended.outcome else replace(ended, outcome=outcome, note=note)  # its start is pruned
@@ -146,7 +169,7 @@ class Task:
                 task = await store.get_open_task(conn, self._session_id)
             if task is not None and task.title == self.title.strip():
                 return task
-        return await start_task(self._database, self._session_id, self.title)
+        return await start_task(self._database, self._session_id, self.title, principal=PROGRAM)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -164,7 +187,9 @@ class Task:
 
     async def _finish(self) -> None:
         try:
-            await finish_task(self._database, self._session_id, self._outcome, note=self._note, task_id=self.id)
+            await finish_task(
+                self._database, self._session_id, self._outcome, note=self._note, task_id=self.id, principal=PROGRAM
+            )
         except UsageError:
             async with self._database.connection() as conn:
                 if (await sessions.get(conn, self._session_id)).open_task == self.id:

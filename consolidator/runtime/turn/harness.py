@@ -12,7 +12,6 @@ from consolidator.context.reader import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.tools.tool import Toolbox
@@ -96,10 +95,6 @@ class Harness:
     def missing_tools(self, config: Mapping[str, Any]) -> list[str]:
         """Return the names of the tools that a session of this configuration uses and this process does not have."""
         return [name for name in config.get("tools") or () if self.tools.get(name) is None]
-
-    def check_tools(self, overrides: Overrides) -> None:
-        """Raise UsageError for tools that a child is to have and this process does not: nobody here would drive it."""
-        overrides.check_tools(self.tools.names)
 
 
 def channel_name(session: SessionRow) -> str:

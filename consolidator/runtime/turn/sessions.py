@@ -5,7 +5,8 @@ A person's event bypasses the lease's epoch, but never the order of the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -14,8 +15,9 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, SessionClosed, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import check_reach, find_session, get_session
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import (
     PlannedChange,
@@ -25,6 +27,7 @@ from consolidator.runtime.session.changes import (
     check_open,
     session_ended,
 )
+from consolidator.runtime.session.safe_points import Recovery, find_recovery
 from consolidator.runtime.turn.harness import DRIVER_ERRORS
 from consolidator.runtime.turn.sub_agents import cancel_sub_agents, finish_sub_agent
 from consolidator.store.log import events
@@ -36,7 +39,6 @@ from consolidator.store.turns.lease import AttentionRow
 
 MessageMode = Literal["message", "steer", "follow_up"]
 LIBRARY = "library"  # the surface of a program that embeds the runtime
-_OPERATOR = Role.OPERATOR.value
 
 
 def no_waiting_call(call_id: str) -> NotFound:
@@ -52,27 +54,29 @@ async def send_message(
     *,
     mode: MessageMode = "message",
     speaker: str | None = None,
-    surface: str = LIBRARY,
+    viewer: Viewer = OWNER,
 ) -> int:
-    """Append a person's message for a harness to answer, and return its seq; `surface` is where the person wrote it.
+    """Append a person's message, said by `user:NAME` of who asks, and return its seq; a driver answers it.
 
-    Raises UsageError for a blank message, which no model accepts, and SessionClosed if the session has ended or is
-    not driven here.
+    Raises Forbidden, also for a speaker whom the credential may not name, NotFound, UsageError for a blank message,
+    which no model accepts, and SessionClosed if the session has ended or is not driven here.
     """
-    new = create_message(text, mode=mode, speaker=speaker, surface=surface)
+    viewer.check_speaker(speaker)
     with boundary("commit message"):
         async with database.connection() as conn:
+            await check_reach(conn, viewer, session_id, "write")
+            new = create_message(text, mode=mode, speaker=speaker, viewer=viewer)
             return await append_message(conn, session_id, new, now=database.clock.now())
 
 
 def create_message(
-    text: str, *, mode: MessageMode = "message", speaker: str | None = None, surface: str = LIBRARY
+    text: str, *, mode: MessageMode = "message", speaker: str | None = None, viewer: Viewer = OWNER
 ) -> NewEvent:
     """Return a person's message as an event. Raises UsageError for a blank one."""
     if not text.strip():
         raise UsageError("the message is blank: there is nothing to answer")
     data = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
-    return NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
+    return NewEvent(EventType.USER_MESSAGE, data, principal=viewer.user)
 
 
 async def append_message(conn: Connection, session_id: str, message: NewEvent, *, now: datetime) -> int:
@@ -87,22 +91,21 @@ async def append_message(conn: Connection, session_id: str, message: NewEvent, *
             return appended.last_seq
 
 
-async def stop_turn(database: Database, session_id: str, *, surface: str = LIBRARY) -> int | None:
+async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> int | None:
     """Ask that what is under way in a session ends, and return the seq of that; None where nothing is.
 
     It is in the log when this returns: whoever drives the session stops within a second, or at its next wake if the
     process dies. What was written of an answer stays, calls that did not run are aborted, and nothing that was said
-    before is answered any more, follow-ups included; what is said next goes on from there. Raises SessionClosed.
+    before is answered any more, follow-ups included; what is said next goes on from there. Raises Forbidden, NotFound
+    and SessionClosed.
     """
     with boundary("commit verdict"):
         async with database.transaction() as conn:
-            session = await sessions.get(conn, session_id)
+            session = await get_session(conn, viewer, session_id, "write")
             check_open(session)
             if not (session.pending or session.attention or session.lease_owner):
                 return None
-            stop = NewEvent(
-                EventType.POLICY_DECISION, {"decision": "turn_stopped"}, principal=name_principal(Role.USER, surface)
-            )
+            stop = NewEvent(EventType.POLICY_DECISION, {"decision": "turn_stopped"}, principal=viewer.user)
             now = database.clock.now()
             appended = await events.append(conn, session_id, [stop], now=now, open_task=session.open_task)
             if not await store.mark_pending(conn, session_id, now=now):
@@ -111,26 +114,40 @@ async def stop_turn(database: Database, session_id: str, *, surface: str = LIBRA
             return appended.last_seq
 
 
+async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> tuple[SessionRow, Recovery]:
+    """Have a driver look at a session, though nothing new was said. Raises Forbidden, NotFound and SessionClosed.
+
+    Return its row, and what the driver will find.
+    """
+    async with database.transaction() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+        check_driven_here(session)
+        if not await store.mark_pending(conn, session.id, now=database.clock.now()):
+            raise session_ended(session.id)
+        return await sessions.get(conn, session.id), await find_recovery(conn, session)
+
+
 async def decide_approval(
     database: Database,
     call_id: str,
     *,
     allow: bool,
     reason: str | None = None,
-    surface: str = LIBRARY,
     session_id: str | None = None,
+    viewer: Viewer = OWNER,
 ) -> str:
-    """Allow or deny a call that waits for approval, and return its session's id: of `session_id` alone, where given.
+    """Allow or deny a call that waits for approval, and return its session's id.
 
-    Raises NotFound if none waits.
+    Raises Forbidden, NotFound if none within reach waits for it, and UsageError if calls of several sessions have this
+    id and `session_id` names none of them.
     """
     kind = EventType.APPROVAL_GRANTED if allow else EventType.APPROVAL_DENIED
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
         data = {"call_id": call_id, "tool": request.get("tool"), "reason": reason}
-        return NewEvent(kind, data, principal=name_principal(Role.USER, surface))
+        return NewEvent(kind, data, principal=viewer.user)
 
-    return await _log_verdict(database, call_id, "approval", create_event, pending=True, session_id=session_id)
+    return await _log_verdict(database, call_id, "approval", create_event, session_id, viewer)
 
 
 async def resolve_call(
@@ -138,19 +155,16 @@ async def resolve_call(
     call_id: str,
     outcome: Literal["ok", "failed"],
     *,
-    surface: str = LIBRARY,
     session_id: str | None = None,
+    viewer: Viewer = OWNER,
 ) -> str:
-    """Record how an uncertain call went, and return its session's id: of `session_id` alone, where given.
-
-    Raises NotFound if the call is not uncertain.
-    """
+    """Record how an uncertain call went, and return its session's id. Raises as `decide_approval` does."""
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
         decision = {"decision": "call_settled", "call_id": call_id, "tool": request.get("tool"), "outcome": outcome}
-        return NewEvent(EventType.POLICY_DECISION, decision, principal=name_principal(Role.USER, surface))
+        return NewEvent(EventType.POLICY_DECISION, decision, principal=viewer.user)
 
-    return await _log_verdict(database, call_id, "uncertain", create_event, pending=False, session_id=session_id)
+    return await _log_verdict(database, call_id, "uncertain", create_event, session_id, viewer)
 
 
 async def _log_verdict(
@@ -158,22 +172,38 @@ async def _log_verdict(
     call_id: str,
     kind: Literal["approval", "uncertain"],
     create_event: Callable[[Mapping[str, Any]], NewEvent],
-    *,
-    pending: bool,
     session_id: str | None,
+    viewer: Viewer,
 ) -> str:
     """Log a person's verdict on a call that waits for one of this kind."""
+    viewer.check_may("write")
     with boundary("commit verdict"):
         async with database.transaction() as conn:
-            call = await store.lock_waiting_call(conn, call_id, session_id=session_id)
+            waiting_in = await _find_waiting_session(conn, call_id, session_id, viewer)
+            call = await store.lock_waiting_call(conn, call_id, session_id=waiting_in)
             if call is None or call.requested.get("kind") != kind:
                 raise no_waiting_call(call_id)
             now = database.clock.now()
             await events.append(conn, call.session_id, [create_event(call.requested)], now=now)
             await store.set_attention(conn, call.session_id, requested={}, settled=[call_id])
-            if pending:
+            if kind == "approval":
                 await store.mark_pending(conn, call.session_id, now=now)
     return call.session_id
+
+
+async def _find_waiting_session(conn: Connection, call_id: str, session_id: str | None, viewer: Viewer) -> str:
+    """Return the one session within reach in which a call waits. Raises NotFound, and UsageError for several."""
+    matching = []
+    for waiting_id in await store.find_waiting_sessions(conn, call_id):
+        if session_id in (None, waiting_id):
+            with suppress(NotFound):
+                matching.append((await get_session(conn, viewer, waiting_id, "write")).id)
+    if not matching:
+        raise no_waiting_call(call_id)
+    if len(matching) > 1:
+        names = ", ".join(matching)
+        raise UsageError(f"calls of several sessions are called {call_id!r}: name the session, of {names}")
+    return matching[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,17 +228,26 @@ class EndSession(SessionChange):
 
 
 async def end_session(
-    database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
-) -> None:
-    """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
+    database: Database, name: str, *, reason: str | None = None, hide: bool = False, viewer: Viewer = OWNER
+) -> SessionRow:
+    """End a session, and return it: its key names none then. With `hide` it is not listed either; nothing is deleted.
+
+    It is named as a person types it. Raises Forbidden, NotFound, and SessionClosed for one that is driven elsewhere.
+    """
+    async with database.connection() as conn:
+        session = await find_session(conn, viewer, name, "write")
+    check_driven_here(session)
+    session_id, why = session.id, reason or "ended by the user"
     await cancel_sub_agents(database, session_id)
     with boundary("commit end"):
         async with database.transaction() as conn:
-            end = EndSession(reason)
-            await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
+            end = EndSession(why)
+            await apply_change(conn, session_id, end, principal=viewer.operator, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
     await cancel_sub_agents(database, session_id)  # those of a call that was made meanwhile
-    await finish_sub_agent(database, session_id, error=reason)  # of a sub-agent its parent is told
+    await finish_sub_agent(database, session_id, error=why)  # of a sub-agent its parent is told
+    async with database.connection() as conn:
+        return await sessions.get(conn, session_id)
 
 
 async def resume_session(database: Database, session_id: str) -> SessionRow:
@@ -230,10 +269,18 @@ async def release_key(database: Database, session_id: str) -> None:
             await sessions.release_key(conn, session_id)
 
 
-async def list_attention(database: Database, *, limit: int = 50) -> Sequence[AttentionRow]:
-    """Return the sessions with calls that wait for a person, the latest first."""
+async def list_attention(
+    database: Database, *, after: tuple[datetime, str] | None = None, limit: int = 50, viewer: Viewer = OWNER
+) -> list[AttentionRow]:
+    """Return the sessions within reach in which calls wait for a person, the latest first. Raises Forbidden.
+
+    `after` is the last event's moment and the id of the session that a page ended with.
+    """
+    viewer.check_may("read")
     async with database.connection() as conn:
-        return await store.list_attention(conn, limit=limit)
+        return await store.list_attention(
+            conn, agent=viewer.agent, project=viewer.project, peer=viewer.peer, after=after, limit=limit
+        )
 
 
 _LOOKBACK = 500  # events in which the arguments of a waiting call are looked for

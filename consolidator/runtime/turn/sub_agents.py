@@ -19,8 +19,10 @@ from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, create_child
 from consolidator.runtime.session import budget
+from consolidator.runtime.session.access import get_session, load_session
 from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.outcome import to_text, truncate
@@ -40,13 +42,20 @@ Wake = Callable[[Harness, str], Awaitable[StepResult]]
 
 
 async def run_sub_agent(
-    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, by: SpawnedBy, wake: Wake
+    harness: Harness,
+    parent_id: str,
+    request: SpawnRequest,
+    *,
+    call_id: str,
+    by: SpawnedBy,
+    wake: Wake,
+    viewer: Viewer = OWNER,
 ) -> SpawnResult:
     """Return what came of a task: create the sub-agent of this call, or find it, and drive it to its end.
 
-    Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
+    Raises Forbidden, NotFound, and UsageError for a parent that may have no sub-agent and for tools that it lacks.
     """
-    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by=by)
+    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by=by, viewer=viewer)
     async with harness.sub_agent_slots:
         while is_unfinished(child):
             error = await _drive(harness, child.id, wake)
@@ -77,14 +86,14 @@ async def find_failure(database: Database, child_id: str, result: StepResult) ->
 
 
 async def create_sub_agent(
-    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, by: SpawnedBy
+    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, by: SpawnedBy, viewer: Viewer = OWNER
 ) -> SessionRow:
     """Return the sub-agent of a call; create it if the call has none. A driver or a wake of it does the task.
 
-    Raises NotFound, and UsageError as `run_sub_agent` does, and for a program's call that had another task before.
+    Raises what `run_sub_agent` does, and UsageError for a program's call that had another task before.
     """
     async with harness.database.connection() as conn:
-        parent = await sessions.get(conn, parent_id)
+        parent = await get_session(conn, viewer, parent_id, "write")
         existing = await store.find_called(conn, parent_id, call_id)
         if existing is not None:
             return await _get_called(conn, existing, request, by)
@@ -107,8 +116,9 @@ async def create_sub_agent(
         max_unfinished=MAX_UNFINISHED,
     )
     overrides = request.overrides(routed, _choose_tools(harness, parent, request))
+    child_request = ChildRequest(kind="sub-agent", overrides=overrides, call=call)
     child = await create_child(
-        harness.database, settings, parent_id, ChildRequest(kind="sub-agent", overrides=overrides, call=call)
+        harness.database, settings, parent_id, child_request, driver_tools=harness.tools.names, viewer=viewer
     )
     async with harness.database.connection() as conn:  # another process may have made the call meanwhile
         return await _get_called(conn, child.id, request, by)
@@ -259,6 +269,30 @@ async def cancel_sub_agents(database: Database, parent_id: str) -> None:
     """End all sub-agents of a session that ends."""
     for child in await list_unfinished(database, parent_id):
         await cancel_sub_agent(database, child.id, "its parent ended")
+
+
+async def start_sub_agent(
+    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, viewer: Viewer = OWNER
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Create a program's sub-agent with its task, which a driver does from now on; a call's id has one.
+
+    Returns it, and what came of it: None while it is at work. Raises as `create_sub_agent` does.
+    """
+    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by="program", viewer=viewer)
+    return child, None if is_unfinished(child) else await read_result(harness.database, child.id)
+
+
+async def read_sub_agent(
+    database: Database, session_id: str, *, viewer: Viewer = OWNER
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Return a sub-agent, and what came of it; None while it is at work.
+
+    Raises Forbidden, NotFound, and UsageError for a session that is no sub-agent.
+    """
+    session = await load_session(database, session_id, viewer=viewer)
+    if session.kind != "sub-agent" or session.trigger_id is None:
+        raise UsageError(f"session {session.id} is no sub-agent: only those have a result")
+    return session, None if is_unfinished(session) else await read_result(database, session.id)
 
 
 async def read_result(database: Database, child_id: str) -> SpawnResult:

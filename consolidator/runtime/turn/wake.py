@@ -14,6 +14,7 @@ from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
@@ -113,13 +114,19 @@ async def wake_session(
 
 
 async def spawn_sub_agent(
-    harness: Harness, parent_id: str, call_id: str, request: SpawnRequest, *, by: SpawnedBy = "program"
+    harness: Harness,
+    parent_id: str,
+    call_id: str,
+    request: SpawnRequest,
+    *,
+    by: SpawnedBy = "program",
+    viewer: Viewer = OWNER,
 ) -> SpawnResult:
     """Give a task to a sub-agent of a session, and return what came of it; once for each call's id.
 
-    Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
+    Raises Forbidden, NotFound, and UsageError for a parent that may have no sub-agent and for tools that it lacks.
     """
-    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by=by, wake=wake_session)
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by=by, wake=wake_session, viewer=viewer)
 
 
 async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:

@@ -18,13 +18,13 @@ from consolidator.models.event import Event
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import fold_past
+from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
 from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
 from consolidator.service.memory.recall import recall_for_message
-from consolidator.service.sessions.access import find_session, get_session
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.memory import injections
 from consolidator.store.sessions import sessions

@@ -19,9 +19,8 @@ from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_dept
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.session.creation import parse_key
-from consolidator.service.sessions.access import may_speak_as
-from consolidator.service.viewer import Viewer
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 
@@ -88,7 +87,7 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: 
     if exceeds_max_depth(data):
         raise InvalidEvent(f"event {number}: data is nested deeper than {MAX_DEPTH} levels")
     speaker = data.get("speaker")
-    if speaker is not None and not may_speak_as(viewer, speaker):
+    if speaker is not None and not viewer.may_speak_as(speaker):
         raise InvalidEvent(f"event {number}: this credential is for one peer, who is the speaker: leave speaker out")
     occurred_at = parse_timestamp(data.get("occurred_at"))
     if occurred_at is not None and occurred_at > latest:

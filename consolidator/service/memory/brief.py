@@ -46,6 +46,8 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER as OWNER_VIEWER
+from consolidator.models.viewer import Viewer
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import load_lessons
@@ -53,8 +55,6 @@ from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER as OWNER_VIEWER
-from consolidator.service.viewer import Viewer
 from consolidator.store.facts.visibility import find_facts_of_others, find_reached_sessions
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes

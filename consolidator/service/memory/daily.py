@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 
 from consolidator.database import Database
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.store.memory import daily
 from consolidator.store.memory.daily import KINDS, MemoryKind, RememberedRow
 

@@ -13,7 +13,7 @@ from consolidator.database import Connection
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
-from consolidator.service.viewer import Viewer
+from consolidator.models.viewer import Viewer
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 

@@ -18,13 +18,13 @@ from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, 
 from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.learned import load_call_quotes
 from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.sessions.listing import read_titles
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.facts import facts
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.log import events

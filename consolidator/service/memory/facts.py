@@ -13,10 +13,10 @@ from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute

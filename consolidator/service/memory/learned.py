@@ -11,11 +11,11 @@ from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import digests
 from consolidator.store.memory import learned, lookup
 from consolidator.store.memory.learned import KINDS as KINDS

@@ -13,9 +13,9 @@ from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow

@@ -8,8 +8,8 @@ from math import sqrt
 from consolidator.database import Database
 from consolidator.models.memory_filter import Page, ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import listing
 from consolidator.store.memory.listing import PROCEDURE_POSITION as PROCEDURE_POSITION
 

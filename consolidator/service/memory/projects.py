@@ -9,6 +9,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients import rules_file
 from consolidator.service.memory.brief import is_said
 from consolidator.service.memory.decision_log import CHANNEL
@@ -17,7 +18,6 @@ from consolidator.service.memory.lessons import FRICTION_KINDS, LessonRow, list_
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.rules import AcceptedRow, RuleProposal, list_accepted_rules, list_rules
 from consolidator.service.memory.solutions import list_solutions
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import projects
 from consolidator.store.sessions.projects import ProjectNightRow, ProjectRow
 

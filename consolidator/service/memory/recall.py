@@ -37,11 +37,11 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.lessons import load_lessons
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup

@@ -14,9 +14,9 @@ from consolidator.memory.recall.relevance import MIN_ANSWER_COVERAGE as MIN_ANSW
 from consolidator.memory.recall.relevance import MIN_COVERAGE_OF_MANY as MIN_COVERAGE_OF_MANY
 from consolidator.memory.recall.relevance import MIN_FACT_COVERAGE as MIN_FACT_COVERAGE
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, Answer, answer_query
 from consolidator.service.memory.recall import MIN_COSINE as MIN_COSINE
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 
 Fate = Literal["answered", "refused", "over budget"]

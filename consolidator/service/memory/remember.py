@@ -18,11 +18,11 @@ from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, reconcile_facts
 from consolidator.service.memory.lessons import forget_lesson, is_reached
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute

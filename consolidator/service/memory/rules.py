@@ -28,10 +28,10 @@ from consolidator.memory.facts.remembered import (
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, Page
 from consolidator.models.provenance import Provenance
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.facts import reconcile_facts
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, rules
 from consolidator.store.facts.facts import OwnedAttribute

@@ -22,10 +22,10 @@ from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.sessions.listing import read_titles
-from consolidator.service.viewer import OWNER, Viewer
 
 MAX_NAME_LENGTH = 64
 MAX_DESCRIPTION_LENGTH = 1024

@@ -14,8 +14,8 @@ from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.solutions.fix_suggestion import FailedCall, answer_line, concerns_error, suggest_fix
 from consolidator.models.memory_filter import Page, SolutionFilter
 from consolidator.models.solution import SolutionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.scope import narrow_scope
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import SOLUTION_POSITION as SOLUTION_POSITION
 

@@ -18,7 +18,7 @@ from consolidator.models.store_item import (
     SearchItems,
     StoreItemRow,
 )
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.store.memory import store_items
 
 Answer = StoreItemRow | list[ScoredItem] | list[list[str]] | None

@@ -19,11 +19,11 @@ from consolidator.memory.procedures.under_way import ProcedureUnderWay, find_pro
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import find_session
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.scope import narrow_scope
-from consolidator.service.sessions.access import find_session
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.facts.visibility import load_person
 from consolidator.store.memory import lookup
 from consolidator.store.sessions import projects

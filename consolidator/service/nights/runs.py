@@ -26,9 +26,9 @@ from consolidator.jobs.nightly import model_line as model_line
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import summarize as summarize
 from consolidator.models.memory_filter import Page
+from consolidator.runtime.session.access import find_session_id
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.nights.night_digest import send_night_digest
-from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
 from consolidator.store.facts import revisions
 from consolidator.store.facts.revisions import RevisionSummaryRow as RevisionSummaryRow

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow, NamedTemplate
-from consolidator.runtime.session.agent_defaults import Overrides, change_defaults, defaults_of
+from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.agent_defaults import change_defaults, defaults_of
 from consolidator.runtime.session.budget import check_cap
-from consolidator.runtime.session.creation import SessionRequest
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import agents
 
 _MAX_NAME_LENGTH = 200
-R = TypeVar("R", SessionRequest, Overrides)
 
 
 async def list_agents(database: Database, *, limit: int = 100, viewer: Viewer = OWNER) -> list[AgentRow]:
@@ -85,26 +82,6 @@ async def delete_agent(database: Database, name: str, *, viewer: Viewer = OWNER)
             raise _not_found(name)
         await agents.delete(conn, name)
         await agents.add_version(conn, name, agent.version + 1, {}, now=now, changed_by=viewer.name)
-
-
-async def pin_template(database: Database, request: R, *, viewer: Viewer = OWNER) -> R:
-    """Return a request with the text of the agent's template that it names, which is its own from then on.
-
-    Raises UsageError, which lists what there is, for a template or version that is not there or out of reach.
-    """
-    named = request.template
-    if not isinstance(named, NamedTemplate):
-        return request
-    async with database.connection() as conn:
-        versions = await agents.list_templates(conn, named.name) if viewer.agent in (None, named.name) else []
-        version = next((row for row in versions if named.version in (None, row.version)), None)
-        if version is None:
-            has = [str(row.version) for row in versions] or await agents.list_template_names(conn, viewer.agent)
-            what = f"no version {named.version} of its template" if versions else "no template"
-            raise UsageError(f"agent {named.name!r} has {what}; there are: {', '.join(has) or 'none'}")
-    parameters = {**version.parameters, **(request.parameters or {})}
-    pinned = NamedTemplate(named.name, version.version)
-    return replace(request, template=version.template, parameters=parameters, pinned=pinned)
 
 
 def _not_found(name: str) -> NotFound:

@@ -28,8 +28,8 @@ from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event, EventRow
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
-from consolidator.service.sessions.access import find_session
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import find_session
 from consolidator.store.log import blobs, bundles, events
 from consolidator.store.log.bundles import DeliveryRow
 from consolidator.store.log.events import Span

@@ -8,10 +8,10 @@ from contextlib import aclosing, suppress
 
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
-from consolidator.service.sessions.access import get_session, load_session
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import get_session, load_session
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import SessionMarks as SessionMarks
 

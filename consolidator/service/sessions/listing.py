@@ -16,10 +16,10 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import find_session, get_session, load_session
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import PreviewOptions, preview_context
-from consolidator.service.sessions.access import find_session, get_session, load_session
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log.events import OutlineRow as OutlineRow
@@ -139,6 +139,15 @@ async def list_children(
     parent = await load_session(database, session_id, "read", viewer=viewer)
     children = SessionFilter(parent=parent.id, hidden=True)
     return await list_sessions(database, children, order="created", after=after, limit=limit, viewer=viewer)
+
+
+async def list_branches(
+    database: Database, session_id: str, *, limit: int = 50, viewer: Viewer = OWNER
+) -> list[SessionRow]:
+    """Return a session's branches, the newest first. Raises Forbidden and NotFound."""
+    session = await load_session(database, session_id, "read", viewer=viewer)
+    branches = SessionFilter(parent=session.id, kind="branch")
+    return (await list_sessions(database, branches, order="created", limit=limit, viewer=viewer)).sessions
 
 
 async def list_family(database: Database, session_id: str, *, limit: int = 60, viewer: Viewer = OWNER) -> SessionPage:

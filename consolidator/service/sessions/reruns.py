@@ -17,10 +17,11 @@ from consolidator.database import Connection, Database
 from consolidator.errors import RequestUnderWay, UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.rerun import branches
 from consolidator.runtime.rerun.recording import (
-    SURFACE,
+    REPEATER,
     ChangeReplay,
     Comparison,
     RecordedMessage,
@@ -34,15 +35,14 @@ from consolidator.runtime.rerun.recording import (
     stand_in,
 )
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
+from consolidator.runtime.session.access import find_session
 from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.harness import Harness, StepResult
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.runtime.turn.wake import wake_session
-from consolidator.service.sessions.access import find_session
 from consolidator.service.sessions.bundles import load_bundle
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import count_events, load_lineage
@@ -133,7 +133,7 @@ async def rerun_session(
     toolbox = RecordedToolbox(offered, recording, live=live_tools)
     rerun_overrides = replace(overrides or Overrides(), tools=list(toolbox.names))
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=rerun_overrides, is_rerun=True)
-    child = await create_child(database, settings, recorded.id, request)
+    child = await create_child(database, settings, recorded.id, request, driver_tools=toolbox.names)
     _ON_BEGIN.get()(child, len(messages))
     everything: list[Repeated] = [*run.changes, *run.steers]
     replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
@@ -226,7 +226,7 @@ async def _repeat(
                 return result
             message = upcoming.popleft()
         await replay.advance(message.seq)
-        await send_message(harness.database, session_id, message.text, speaker=message.speaker, surface=SURFACE)
+        await send_message(harness.database, session_id, message.text, speaker=message.speaker, viewer=REPEATER)
 
 
 def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:

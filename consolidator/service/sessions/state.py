@@ -10,12 +10,12 @@ from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.models.seed import SeedRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session import hydration
+from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.hydration import HydratedSession
 from consolidator.service.log.events import read_events
-from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.sessions.listing import read_titles
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.calls import digests
 from consolidator.store.sessions import seeds, sessions, tasks

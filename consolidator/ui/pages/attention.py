@@ -9,8 +9,8 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from consolidator.errors import UsageError
+from consolidator.runtime.turn import sessions as runtime
 from consolidator.service.memory import facts
-from consolidator.service.sessions import access
 from consolidator.ui.view import Entry, PageModule, PageRequest, fit_texts, redirect, route
 
 STATEMENTS, SESSIONS = 20, 20  # on a page
@@ -24,7 +24,7 @@ async def show_attention(page: PageRequest) -> Response:
     """List the sessions in which calls wait, the latest first."""
     services, viewer = page.services, page.viewer
     after = page.read_moment("attention")
-    found = await access.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
+    found = await runtime.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
     rows = found[:SESSIONS]
     position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > SESSIONS else None
     after = page.read_moment("statements", "statements")
@@ -78,7 +78,7 @@ async def decide(page: PageRequest) -> Response:
     """Allow or deny a call that waits for approval."""
     form = page.form_fields
     allow = _choose(form, "decision", "grant", "deny") == "grant"
-    session = await access.decide_approval(
+    session = await runtime.decide_approval(
         page.database,
         form.get("call", ""),
         allow=allow,
@@ -93,7 +93,7 @@ async def resolve(page: PageRequest) -> Response:
     """Record how a call went whose outcome is unknown."""
     form = page.form_fields
     outcome: Literal["ok", "failed"] = "ok" if _choose(form, "outcome", "ok", "failed") == "ok" else "failed"
-    session = await access.resolve_call(
+    session = await runtime.resolve_call(
         page.database, form.get("call", ""), outcome, session_id=form.get("session") or None, viewer=page.viewer
     )
     return redirect(f"/attention?done=settled&session={session}")

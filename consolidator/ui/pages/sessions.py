@@ -13,13 +13,16 @@ from starlette.responses import Response, StreamingResponse
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionCursor, SessionFilter, SessionRow
+from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.session import access
+from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
-from consolidator.service.sessions import access, children, lifecycle, listing
+from consolidator.service.sessions import listing
 from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
 from consolidator.service.sessions.reruns import compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
@@ -235,7 +238,7 @@ async def _load_family(page: PageRequest, session: SessionRow) -> Any:
     database, viewer = page.database, page.viewer
     family = await listing.list_family(database, session.id, viewer=viewer)
     of = [row.id for row in family.sessions]
-    points = await children.list_checkpoints_of_each(database, of, viewer=viewer)
+    points = await checkpoints.list_checkpoints_of_each(database, of, viewer=viewer)
     if len(family.sessions) < 2 and not points:
         return None
     return draw_family(family.sessions, family.titles, points)
@@ -248,21 +251,21 @@ async def say(page: PageRequest) -> Response:
     if mode is None:
         raise UsageError("a message is one of: message, steer, follow_up")
     database, viewer = page.database, page.viewer
-    await access.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
+    await runtime.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
 async def stop(page: PageRequest) -> Response:
     """End what is under way in a session; it stays open."""
     session_id = page.path_params["session_id"]
-    await access.stop_turn(page.database, session_id, viewer=page.viewer)
+    await runtime.stop_turn(page.database, session_id, viewer=page.viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
 async def end(page: PageRequest) -> Response:
     """End a session; its log stays."""
     session_id = page.path_params["session_id"]
-    await lifecycle.end_session(page.database, session_id, viewer=page.viewer)
+    await runtime.end_session(page.database, session_id, viewer=page.viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from consolidator.api.problems import MEDIA_TYPE, TYPE_PREFIX
-from consolidator.service.viewer import SCOPES
+from consolidator.models.viewer import SCOPES
 from tests.acceptance.api.server import ApiServer, find_operations, make_sample
 
 KEY = "main:web:mara"

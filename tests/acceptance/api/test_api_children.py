@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.service.sessions.children import create_checkpoint
+from consolidator.runtime.lineage.checkpoints import create_checkpoint
 from tests.acceptance.api.server import ApiServer, read_frames
 from tests.conftest import NOON
 from tests.integration.log.claude_logs import import_logs, user_line, user_lines, write_log

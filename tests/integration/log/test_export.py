@@ -20,11 +20,10 @@ from consolidator.jobs.importing.intake import ImportReport
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import ChildRequest
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.service.log import erasure
 from consolidator.service.log.events import read_events
 from consolidator.service.log.export import export_sessions
-from consolidator.service.sessions.children import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
@@ -152,9 +151,9 @@ async def test_forks_read_their_parents_logs_wherever_they_are_imported(
     database: Database, other: Database, settings: Settings, tmp_path: Path
 ) -> None:
     await log_events(database, "root", [user_message("one"), assistant_response("two"), user_message("three")])
-    fork = await fork_session(database, settings, "root", ChildRequest(kind="fork", at=2))
+    fork = await create_child(database, settings, "root", ChildRequest(kind="fork", at=2))
     await log_events(database, fork.id, [user_message("another way"), assistant_response("so be it")])
-    again = await fork_session(database, settings, fork.id)
+    again = await create_child(database, settings, fork.id)
     await log_events(database, again.id, [user_message("and on")])
     header = {"agent": "coder", "kind": "fork", "parent_id": again.id, "parent_seq": 5}
     lines: list[dict[str, Any]] = [

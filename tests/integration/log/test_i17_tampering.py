@@ -16,12 +16,12 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.lineage.children import ChildRequest
+from consolidator.runtime.lineage.checkpoints import restore_checkpoint
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest, commit_steer, create_branch, run_branch
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
-from consolidator.service.sessions.children import fork_session, restore_checkpoint
 from consolidator.service.sessions.reruns import rerun_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, seals
@@ -142,8 +142,8 @@ CUT_TAIL = (
 
 
 async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Database, settings: Settings) -> None:
-    child = await fork_session(log, settings, "t", ChildRequest(kind="fork", at=4))
-    await fork_session(log, settings, child.id)
+    child = await create_child(log, settings, "t", ChildRequest(kind="fork", at=4))
+    await create_child(log, settings, child.id)
     assert await broken(log) == {}
     await as_owner(log, f"update session set parent_seq = 3 where id = '{child.id}'")
     found = await broken(log)
@@ -177,9 +177,9 @@ async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Data
     ],
 )
 async def test_a_past_that_is_not_a_sessions_own_is_found(log: Database, settings: Settings, change: str) -> None:
-    child = await fork_session(log, settings, "t", ChildRequest(kind="fork", at=4))
+    child = await create_child(log, settings, "t", ChildRequest(kind="fork", at=4))
     await log_events(log, child.id, [user_message("on")])
-    grandchild = await fork_session(log, settings, child.id)
+    grandchild = await create_child(log, settings, child.id)
     assert await broken(log) == {}
     await as_owner(log, *change.format(child=child.id, grandchild=grandchild.id).split("; "))
     assert (await broken(log)).get(PASTS)
@@ -208,7 +208,7 @@ async def test_sessions_of_every_kind_verify_also_when_they_are_pruned_and_erase
         copy.write_text("".join([line async for line in stream_bundle(database, root.id, exact=True)]))
         imported, _ = await load_bundle(database, copy, as_copy=True)
         await create_branch(
-            database, settings, (await fork_session(database, settings, imported.session_id)).id, BranchRequest()
+            database, settings, (await create_child(database, settings, imported.session_id)).id, BranchRequest()
         )
         assert await broken(database) == {}
         await root.end()

@@ -16,10 +16,9 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import lease as leases
-from consolidator.runtime.session.creation import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.turn import sessions as people
 from consolidator.service.sessions.agents import change_agent
-from consolidator.service.sessions.lifecycle import create_session
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from tests.nights import run_next_night, workday_events

@@ -18,13 +18,9 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
+from consolidator.runtime.lineage.checkpoints import create_checkpoint, delete_checkpoint, restore_checkpoint
+from consolidator.runtime.lineage.children import create_child
 from consolidator.service.memory.explain import explain
-from consolidator.service.sessions.children import (
-    create_checkpoint,
-    delete_checkpoint,
-    fork_session,
-    restore_checkpoint,
-)
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log import retention as retention_store
@@ -140,10 +136,10 @@ async def test_what_a_live_fork_reads_is_spared_however_far_up(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_events(database, "root", [*workday_events(0), ENDED])
-    fork = await fork_session(database, settings, "root")
+    fork = await create_child(database, settings, "root")
     await log_events(database, fork.id, [user_message("another way"), assistant_response("so be it"), ENDED])
     clock.advance(timedelta(days=40))
-    again = await fork_session(database, settings, fork.id)
+    again = await create_child(database, settings, fork.id)
     await log_events(database, again.id, [user_message("a third way")])
     await run_next_night(database, clock, settings)
     pruned = await prune(database, older_than=MONTH)
@@ -162,7 +158,7 @@ async def test_of_a_long_log_a_live_fork_keeps_its_window_alone(
     await log_events(database, "root", [*(user_message(f"message {n}") for n in range(500)), ENDED])
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    fork = await fork_session(database, settings, "root")
+    fork = await create_child(database, settings, "root")
     await fold_whole(database, fork.id)
     await mark_settled(database, fork.id)
     await prune(database, older_than=MONTH)
@@ -211,7 +207,7 @@ async def test_what_a_fork_begins_to_read_while_pruning_looks_elsewhere_is_spare
         await conn.execute("lock table pruning in share row exclusive mode")  # when it is about to mark the session
         pruning = asyncio.create_task(prune(database, older_than=MONTH, max_share=1.0, run_id=None))
         await nights.wait_for_lock_waiters(database.dsn)
-        await fork_session(database, settings, "root")
+        await create_child(database, settings, "root")
     pruned = await pruning
     assert pruned.events == 0
     assert (await remaining_seqs(database))["root"] == (1, LENGTH + 1)

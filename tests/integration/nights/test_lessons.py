@@ -20,11 +20,11 @@ from consolidator.memory.lessons.trace import Trace, TracedCall
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import ALL_AGENTS, LessonFilter
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import list_commands, list_friction, list_lessons
 from consolidator.service.memory.remember import forget
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from tests.integration.conftest import OpenDatabase

@@ -18,7 +18,6 @@ from consolidator.cli.agents.options import ToolOptions, load_tools
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.formats.bundle import check_bundle
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.turn import sessions as people
@@ -163,90 +162,6 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
     seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
     assert "has ended: `consolidator session replay" in warned
-
-
-async def test_a_person_writes_the_session_to_a_file_and_compares_it(run_chat: ChatRunner, tmp_path: Path) -> None:
-    path, secret = tmp_path / "session.jsonl", "ghp_" + "Zk3" * 12
-    (tmp_path / "mine.txt").write_text("mine")
-    seen, warned = await run_chat(
-        f"hello {secret}", "/diff", f"/export {path}", "/export", f"/export {tmp_path}/mine.txt", "/fork 2", "/diff"
-    )
-    assert f"is in {path}, without credentials" in seen
-    lines = path.read_text().splitlines()
-    assert check_bundle(path).redacted
-    assert [secret in line for line in lines] == [False] * len(lines)
-    assert "came of no other" in warned
-    assert "/export FILE" in warned
-    assert "mine.txt exists" in warned
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-    assert "no difference in 1 turn" in seen  # the fork has answered the same message again
-
-
-async def test_a_person_says_what_is_worked_at_and_how_it_went(run_chat: ChatRunner) -> None:
-    seen, warned = await run_chat(
-        "/task", "/task start Fix the build", "hello", "/task", "/task failure red tests", "/task x"
-    )
-    assert "no task is open" in seen
-    assert "working at: Fix the build" in seen
-    assert "the task has ended: failure" in seen
-    assert "/task start TITLE" in warned
-
-
-async def test_a_person_keeps_notes_for_the_agent(run_chat: ChatRunner, server: ModelServer) -> None:
-    seen, warned = await run_chat(
-        "/scratchpad",
-        "/scratchpad append - use tabs",
-        "/scratchpad append - be kind",
-        "/scratchpad",
-        "hello",
-        "/scratchpad x",
-    )
-    assert "the scratchpad is empty" in seen
-    assert "- use tabs\n- be kind" in seen
-    assert "/scratchpad append TEXT" in warned
-    assert server.requests[-1]["messages"][-1]["content"].endswith(
-        "<working_memory>\n- use tabs\n- be kind\n</working_memory>"
-    )
-
-
-async def test_a_person_goes_back_and_tries_another_way(run_chat: ChatRunner) -> None:
-    seen, warned = await run_chat(
-        "hello", "/checkpoint before", "shout it", "/checkpoints", "/restore before", "other", "/restore nothing",
-        "/fork x", "/fork", "again", "/tasks", "/task start Fix it", "/tasks",
-    )  # fmt: skip
-    assert "You said 'hello' in turn 1." in seen
-    assert "the session so far is kept: /switch" in seen
-    assert "You said 'other' in turn 2." in seen, "the shout was left behind"
-    assert "You said 'again' in turn 3." in seen
-    assert seen.count("\tbefore\t") == 1
-    assert "\tFix it\topen\t" in seen
-    assert "this session has no such checkpoint: /checkpoint sets one" in warned
-    assert "/fork SEQ" in warned
-
-
-async def test_a_person_tries_something_in_a_branch_and_sends_a_steer_that_was_tried(
-    database: Database, run_chat: ChatRunner
-) -> None:
-    seen, warned = await run_chat(
-        "/compare", "hello", "/branch push it", "/branches", "/commit", "/discard", "/branch",
-        "/branch pre_steer shorter", "/compare", "/commit", "/commit nothing", "/spawn", "/spawn count", "/history",
-    )  # fmt: skip
-    assert "this session has no branches: /branch TEXT makes one" in warned
-    assert "a sim of" in seen
-    assert '+ push {"branch":"main"}' in seen
-    assert "Dry run" in seen
-    assert "is a sim: only the steer of a pre_steer branch can be sent" in warned
-    assert "/branch sim|pre_steer|dream TEXT" in warned
-    assert "the session has not seen the steer: `/commit" in seen
-    assert "no session is named or begins with 'nothing'" in warned
-    assert "/spawn TASK" in warned
-    assert "ok: session" in seen
-    history = seen.rpartition("you: hello")[2]
-    assert "you: shorter\nagent: You said 'shorter' in turn 2." in history
-    assert "push" not in history
-    async with database.connection() as conn:
-        [row] = [row for row in await list_latest(conn) if row.kind == "root"]
-    assert row.turns == 2
 
 
 async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
-from consolidator.runtime.lineage.children import FOR_EVER
+from consolidator.models.viewer import Viewer
+from consolidator.runtime.lineage import checkpoints as service
+from consolidator.runtime.lineage.checkpoints import FOR_EVER
+from consolidator.runtime.lineage.children import create_child
 from consolidator.runtime.session.agent_defaults import Overrides
-from consolidator.service.sessions import children as service
-from consolidator.service.sessions.children import fork_session
-from consolidator.service.viewer import Viewer
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants
@@ -115,11 +115,11 @@ async def test_others_than_the_owner_reach_their_own_sessions_alone(database: Da
         ines = Viewer("laptop", writes, agent="main", peer="ines")  # type: ignore[arg-type]
         olaf = Viewer("phone", writes, agent="main", peer="olaf")  # type: ignore[arg-type]
         reader = Viewer("eyes", frozenset({"read"}))
-        assert (await fork_session(database, settings, session.id, viewer=ines)).peer == "ines"
+        assert (await create_child(database, settings, session.id, viewer=ines)).peer == "ines"
         assert await service.list_checkpoints(database, session.id, viewer=ines)
         for refused, error in ((olaf, NotFound), (reader, Forbidden)):
             with pytest.raises(error):
-                await fork_session(database, settings, session.id, viewer=refused)
+                await create_child(database, settings, session.id, viewer=refused)
             with pytest.raises(error):
                 await service.create_checkpoint(database, session.id, viewer=refused)
             with pytest.raises(error):

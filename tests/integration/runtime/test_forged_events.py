@@ -14,10 +14,10 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.turn import sessions
 from consolidator.service.log.export import export_sessions
 from consolidator.service.log.record import record_events
-from consolidator.service.viewer import Viewer
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions as session_store
 from consolidator.testing import ModelServer, ScriptedReply
@@ -194,7 +194,7 @@ async def test_who_said_what_is_in_the_runtimes_log(database: Database) -> None:
         session = await agent.open(KEY)
         await send_and_collect(session, "pay")
         [call] = (await session.info()).attention
-        await sessions.decide_approval(database, call, allow=True, surface="cli")
+        await sessions.decide_approval(database, call, allow=True, viewer=Viewer(surface="cli"))
         await agent.wake(session.id)
         await session.end()
         log = await read_log(database, session.id)

@@ -11,12 +11,11 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
-from consolidator.runtime.lineage.children import ChildRequest
-from consolidator.runtime.rerun.branches import BranchRequest
+from consolidator.runtime.lineage.checkpoints import restore_checkpoint
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.rerun.branches import BranchRequest, create_branch
 from consolidator.runtime.rerun.replay import replay
 from consolidator.runtime.session.agent_defaults import Overrides
-from consolidator.service.sessions.branches import create_branch
-from consolidator.service.sessions.children import fork_session, restore_checkpoint
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants
@@ -175,7 +174,7 @@ async def test_tools_that_nobody_would_drive_it_with_are_refused(database: Datab
             (["publish"], right, "no tools look"),
         ):
             with pytest.raises(UsageError, match=words):
-                await fork_session(
+                await create_child(
                     database,
                     settings,
                     session.id,
@@ -187,10 +186,10 @@ async def test_tools_that_nobody_would_drive_it_with_are_refused(database: Datab
             request = BranchRequest(kind="sim", overrides=overrides)
             with pytest.raises(UsageError, match=words):
                 await create_branch(database, settings, session.id, request, driver_tools=driver_tools)
-        await fork_session(
+        await create_child(
             database, settings, session.id, ChildRequest(kind="fork", overrides=wrong), driver_tools=["nope"]
         )
-        await fork_session(database, settings, session.id, ChildRequest(kind="fork", overrides=right))
+        await create_child(database, settings, session.id, ChildRequest(kind="fork", overrides=right))
 
 
 async def test_a_replay_of_a_fork_begins_with_what_people_saw_before(database: Database) -> None:

@@ -23,9 +23,9 @@ from consolidator.models.event import Event, NewEvent, with_principals
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import ChildRequest
+from consolidator.runtime.lineage.checkpoints import create_checkpoint, restore_checkpoint
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.service.log.events import read_events
-from consolidator.service.sessions.children import create_checkpoint, fork_session, restore_checkpoint
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import lineage, sessions
@@ -129,7 +129,7 @@ async def grow_tree(database: Database, settings: Settings, root: str, todo: lis
 
 async def _create_child(database: Database, settings: Settings, kind: str, session_id: str, at: int | None) -> str:
     if kind == "fork":
-        return (await fork_session(database, settings, session_id, ChildRequest(kind="fork", at=at))).id
+        return (await create_child(database, settings, session_id, ChildRequest(kind="fork", at=at))).id
     checkpoint = await create_checkpoint(database, session_id, at=at)
     await log(database, session_id, turn_events(random.Random(1), checkpoint.seq))  # it goes on before the restore
     return (await restore_checkpoint(database, settings, checkpoint.id)).id

@@ -15,9 +15,8 @@ from consolidator.context.build import ContextRequest, build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, HeadConflict, NotFound, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime.session.scratchpad import EditMode, ScratchpadEdit
-from consolidator.service.sessions.work import change_scratchpad, read_scratchpad
-from consolidator.service.viewer import Viewer
+from consolidator.models.viewer import Viewer
+from consolidator.runtime.session.scratchpad import EditMode, ScratchpadEdit, change_scratchpad, read_scratchpad
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import run_next_night

@@ -19,8 +19,8 @@ from consolidator.errors import NotFound
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.lineage.children import create_child
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.sessions.children import fork_session
 from consolidator.settings import Settings
 from tests.nights import run_next_night
 from tests.support import FULL, assistant_response, call_and_result, log_events, user_message
@@ -87,7 +87,7 @@ async def test_each_context_is_the_same_with_and_without_what_was_kept(
         if rng.random() < 0.1:
             strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
         if rng.random() < 0.03 and len(heads) < 4:
-            fork = await fork_session(database, settings, session_id)
+            fork = await create_child(database, settings, session_id)
             heads[fork.id] = fork.head
         withheld = [heads[session_id] - rng.randint(0, 3)] if rng.random() < 0.2 else []
         process = rng.choice(processes)

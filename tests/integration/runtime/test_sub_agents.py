@@ -16,11 +16,11 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.turn import sessions as people
+from consolidator.runtime.turn import wake
 from consolidator.runtime.turn.sub_agents import list_unfinished
-from consolidator.service.sessions import children
-from consolidator.service.viewer import Viewer
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
@@ -186,11 +186,11 @@ async def test_a_credential_that_may_only_read_spawns_nothing(database: Database
         session, request = await agent.open(KEY), SpawnRequest(task="sing")
         reader = Viewer("reader", frozenset({"read"}))
         with pytest.raises(Forbidden):
-            await children.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=reader)
+            await wake.spawn_sub_agent(agent.harness, session.id, "spawn_1", request, viewer=reader)
         stranger = Viewer("stranger", frozenset({"read", "write"}), agent="other")
         with pytest.raises(NotFound):
-            await children.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=stranger)
-        result = await children.spawn(agent.harness, session.id, request, call_id="spawn_1")
+            await wake.spawn_sub_agent(agent.harness, session.id, "spawn_1", request, viewer=stranger)
+        result = await wake.spawn_sub_agent(agent.harness, session.id, "spawn_1", request)
         assert await list_unfinished(database, session.id) == []
     assert result.text == "done: sing"
 

@@ -12,6 +12,7 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import (
@@ -24,7 +25,6 @@ from consolidator.service.memory.facts import (
 )
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
 from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
-from consolidator.service.request_limits import RequestLimits
+from consolidator.service.request_limits import RequestLimits, WorkPlaces
 from tests.support import PATIENCE
 
 LIMITS = ConnectionLimits(
@@ -80,9 +80,10 @@ async def serve(limits: ConnectionLimits = LIMITS, **request_limits: float) -> A
     async def work(request: Request) -> PlainTextResponse:
         return await served.work(request)
 
-    options = {"worked_on": 2, "waiting": 3, "wait_seconds": 0.2, "request_seconds": PATIENCE, "body_bytes": 1000}
+    options = {"worked_on": 2, "waiting": 3, "wait_seconds": 0.2, "request_seconds": PATIENCE}
     working = Starlette(routes=[Route("/work", work, methods=["GET", "POST"])])
-    bounded = RequestLimits(working, **{**options, **request_limits})  # type: ignore[arg-type]
+    places = WorkPlaces(**{**options, **request_limits})  # type: ignore[arg-type]
+    bounded = RequestLimits(working, places, body_bytes=1000)
     app = Starlette(routes=[Route("/healthz", _healthy), Mount("/", app=bounded)])
     server = BoundedServer(BoundedConfig(app, limits, lifespan="off", timeout_graceful_shutdown=1))
     served = Served(port.getsockname()[1], server)

@@ -9,10 +9,10 @@ from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, NotFound, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter
+from consolidator.models.viewer import Viewer
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
 from consolidator.service.nights.runs import list_runs, load_run
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.nights import run_next_night
 from tests.support import log_events, user_message

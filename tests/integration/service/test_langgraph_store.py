@@ -16,8 +16,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.store_item import GetItem, PutItem
+from consolidator.models.viewer import Viewer
 from consolidator.service.memory.store_items import run_operations
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.databases import database_copy
 from tests.nights import query_number

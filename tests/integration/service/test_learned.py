@@ -15,9 +15,9 @@ from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
+from consolidator.models.viewer import Viewer
 from consolidator.service.clients.installation import learn_history
 from consolidator.service.memory.learned import list_sections, load_learned
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON

@@ -13,11 +13,11 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import find_solutions
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import (

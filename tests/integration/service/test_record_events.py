@@ -13,8 +13,8 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, InvalidEvent, UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Scope, Viewer
 from consolidator.service.log.record import RECORDER, record_events
-from consolidator.service.viewer import Scope, Viewer
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 

@@ -13,11 +13,11 @@ from consolidator.models.event import NewEvent
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Viewer
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, undo_change
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import forget, remember
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows

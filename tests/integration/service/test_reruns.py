@@ -12,6 +12,7 @@ from consolidator import tool
 from consolidator.database import Database
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.scratchpad import ScratchpadEdit, change_scratchpad
 from consolidator.runtime.session.tasks import start_task
@@ -19,7 +20,6 @@ from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.bundles import stream_bundle
 from consolidator.service.sessions.reruns import Rerun, compare_sessions, rerun_session
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply

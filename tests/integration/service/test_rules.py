@@ -9,12 +9,12 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
+from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.remember import forget
 from consolidator.service.memory.rules import accept_rule, dismiss_rule, list_accepted_rules, list_rules
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 

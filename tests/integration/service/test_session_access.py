@@ -8,8 +8,8 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
-from consolidator.service.sessions.access import find_session, get_session
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session.access import find_session, get_session
 from tests.support import log_events
 
 MARAS: dict[str, Any] = {"agent": "shop", "project": "/src/shop", "peer": "mara"}

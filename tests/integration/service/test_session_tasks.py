@@ -9,9 +9,9 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
+from consolidator.models.viewer import Viewer
+from consolidator.runtime.session.tasks import finish_task, list_tasks, start_task
 from consolidator.service.log.record import record_events
-from consolidator.service.sessions.work import finish_task, list_tasks, start_task
-from consolidator.service.viewer import Viewer
 from consolidator.testing import ModelServer
 from tests.runtime import KEY, open_agent
 from tests.support import in_thread, run_cli
@@ -30,7 +30,7 @@ async def test_only_who_reaches_the_session_and_may_write_changes_its_tasks(data
             await finish_task(database, session.id, "success", viewer=reader)
     with pytest.raises(UsageError, match=r"'t0' is not open: task .* is open since"):
         await finish_task(database, session.id, "success", task_id="t0", viewer=phone)
-    ended = await finish_task(database, session.id, "failure", note="red", surface="web")
+    ended = await finish_task(database, session.id, "failure", note="red", viewer=Viewer(surface="web"))
     assert (started.started_by, ended.ended_by, ended.outcome, ended.note) == (
         "user:phone",
         "user:web",

@@ -11,13 +11,13 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, SolutionFilter
+from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import list_solutions
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.integration.service.test_hook_answers import ask_prompt, start
 from tests.support import call_and_result, log_events, run_job, user_message

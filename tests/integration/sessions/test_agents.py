@@ -12,7 +12,9 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.creation import SessionRequest
+from consolidator.models.viewer import Viewer
+from consolidator.runtime.lineage.checkpoints import create_checkpoint
+from consolidator.runtime.session.creation import SessionRequest, create_session, open_session
 from consolidator.service.sessions.agents import (
     change_agent,
     delete_agent,
@@ -20,9 +22,6 @@ from consolidator.service.sessions.agents import (
     list_agent_versions,
     list_agents,
 )
-from consolidator.service.sessions.children import create_checkpoint
-from consolidator.service.sessions.lifecycle import create_session, open_session
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.reuse import dsn, emptied

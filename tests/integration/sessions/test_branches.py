@@ -30,7 +30,7 @@ from consolidator.runtime.rerun.branches import (
 from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.lease import hold_session
 from consolidator.runtime.turn.wake import wake_all
-from consolidator.service.sessions.branches import list_branches
+from consolidator.service.sessions.listing import list_branches
 from consolidator.settings import Settings
 from consolidator.store.sessions import lineage, sessions
 from consolidator.store.turns import lease
@@ -218,8 +218,8 @@ async def test_a_steer_is_tried_beside_a_session_at_work_and_then_sent_once(data
         turns = {turn.right.message: turn.right.answers for turn in compared.comparison.differences() if turn.right}
         assert turns == {"steer left": ["Short."]} | ({"begin": []} if "begin" in turns else {})
         go_on.set()
-        seq = await commit_steer(database, compared.branch.id)
-        assert await commit_steer(database, compared.branch.id) == seq
+        _, seq = await commit_steer(database, compared.branch.id)
+        assert (await commit_steer(database, compared.branch.id))[1] == seq
         await working
     log = await read_log(database, session.id)
     steers = [event for event in log if event.data.get("mode") == "steer"]

@@ -15,12 +15,12 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionFilter, SessionRow
+from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.session.creation import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest, create_session, open_session
 from consolidator.runtime.turn import sessions
-from consolidator.service.sessions.lifecycle import create_session, end_session, open_session
+from consolidator.runtime.turn.sessions import end_session
 from consolidator.service.sessions.listing import list_sessions, session_status, show_session
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.reuse import dsn, emptied

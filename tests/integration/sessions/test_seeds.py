@@ -13,14 +13,13 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
+from consolidator.models.viewer import Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.session.creation import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.turn import sessions as people
 from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.sessions.lifecycle import create_session
 from consolidator.service.sessions.state import list_seeds
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer
 from tests.nights import query_number, run_next_night

@@ -7,9 +7,9 @@ from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionFilter
+from consolidator.models.viewer import Viewer
 from consolidator.service.memory.remember import remember
 from consolidator.service.sessions.listing import list_sessions, show_session
-from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions.sessions import list_first_messages
 from tests.support import assistant_response, log_events, user_message

@@ -597,6 +597,23 @@ class OpenCodeFiles(OpenCode):
         return path
 
 
+class OpenCodeExport(OpenCodeFiles):
+    def write(self, folder: Path, records: Records) -> Path:
+        info = {"id": "ses_1", "projectID": "p", "directory": PROJECT, "time": {"created": 1785578400000}}
+        self._numbers = itertools.count(1)
+        messages = [
+            {
+                "info": {**message, "id": message_id, "time": {"created": time}},
+                "parts": [{"id": part_id, **part} for part_id, part in parts],
+            }
+            for _, message_id, time, message, parts in self._rows(records)
+        ]
+        path = folder / self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"info": {**info, "version": "1.2"}, "messages": messages}))
+        return path
+
+
 class Goose(AgentLog):
     name = "goose"
     file = "sessions/20260801_1.jsonl"
@@ -751,6 +768,6 @@ LOGS: dict[str, type[AgentLog]] = {
     log.__name__: log
     for log in (
         *(Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands),
-        *(OpenClaw, OpenCode, OpenCodeFiles, Goose, GooseDatabase, Codex, ClaudeCode),
+        *(OpenClaw, OpenCode, OpenCodeFiles, OpenCodeExport, Goose, GooseDatabase, Codex, ClaudeCode),
     )
 }

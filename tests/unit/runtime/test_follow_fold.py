@@ -14,7 +14,6 @@ from consolidator.errors import UsageError
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.live.hub import Feed
 from consolidator.runtime.live.items import (
     Cursor,
     FollowedItem,
@@ -159,46 +158,6 @@ def test_a_follower_that_is_cut_anywhere_goes_on_exactly_there(actions: list[str
                 fold = FollowFold("s", log.position(cursor))
     items += log.read(fold)
     check_order(items, log)
-
-
-@given(st.lists(ACTIONS, max_size=60), st.data())
-def test_followers_of_a_shared_buffer_receive_what_they_would_have_read(actions: list[str], data: Any) -> None:
-    log = Log()
-    begin = data.draw(st.integers(0, len(actions)))
-    for action in actions[:begin]:
-        log.step(action)
-    head = log.position(Cursor(len(log.events)))
-    feed = Feed("s", NOW, FollowFold("s", head), NOW, begin=head)
-    follower, items = FollowFold("s"), log.read(FollowFold("s"))
-    follower = FollowFold("s", log.position(items[-1].cursor) if items else Position())
-    for action in actions[begin:]:
-        log.step(action)
-        if data.draw(st.booleans()):
-            feed.take(*log.page(feed.fold))
-        if data.draw(st.booleans()):  # it reads ahead of the buffer
-            items += log.read(follower)
-    feed.take(*log.page(feed.fold))
-    assert feed.reaches(follower.position)
-    for shared, _, _ in feed.items:
-        items += follower.take_shared(shared)
-    check_order(items, log)
-
-
-def test_the_buffer_drops_its_oldest_items_and_knows_whom_it_leaves_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consolidator.runtime.live.hub.MAX_ITEMS", 3)
-    log = Log()
-    feed = Feed("s", NOW, FollowFold("s"), NOW)
-    for action in ("user", "begin", "piece", "piece", "piece"):
-        log.step(action)
-    feed.take(*log.page(feed.fold))
-    assert names([item for item, _, _ in feed.items]) == ["m2.1", "m2.2", "m2.3"]
-    assert feed.first == 2
-    assert not feed.reaches(Position(1))
-    assert feed.reaches(log.position(Cursor(2)))
-    log.step("piece")
-    feed.take(*log.page(feed.fold))
-    assert not feed.reaches(log.position(Cursor(2)))
-    assert feed.reaches(log.position(Cursor(2, 1)))
 
 
 def test_whole_answers_come_as_events_alone() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from consolidator.errors import Forbidden, UsageError
+from consolidator.models.principal import Role, name_principal
+from consolidator.models.session_key import is_group
 
 Scope = Literal["read", "record", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -29,9 +31,18 @@ class Viewer:
     agent: str | None = None
     project: str | None = None
     peer: str | None = None
-    may_abbreviate: bool = field(
-        default=True, compare=False
-    )  # a session's id, as a person does; a program says all of it
+    may_abbreviate: bool = field(default=True, compare=False)  # a session's id, as a person does, unlike a program
+    surface: str | None = field(default=None, compare=False)  # where the person types, if the log is to name that
+
+    @property
+    def user(self) -> str:
+        """Who says something, as the log names it."""
+        return name_principal(Role.USER, self.surface or self.name)
+
+    @property
+    def operator(self) -> str:
+        """Who configures, as the log names it: the machine's owner, or a credential by its name."""
+        return name_principal(Role.OPERATOR, None if self.name == OWNER_NAME else self.name)
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the credential has a scope, or one that implies it."""
@@ -43,6 +54,15 @@ class Viewer:
             raise Forbidden(f"this credential lacks the scope {scope}: it has {', '.join(sorted(self.scopes))}")
         if scope == "admin":
             self.check_unnarrowed()
+
+    def may_speak_as(self, speaker: str | None) -> bool:
+        """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many."""
+        return speaker is None or self.peer is None or is_group(self.peer) or speaker == self.peer
+
+    def check_speaker(self, speaker: str | None) -> None:
+        """Raise Forbidden for a speaker that may not be named."""
+        if not self.may_speak_as(speaker):
+            raise Forbidden("this credential is for one peer, who is the speaker: leave speaker out")
 
     def check_unnarrowed(self) -> None:
         """Raise Forbidden where there is anything that the credential does not reach."""
