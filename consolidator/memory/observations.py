@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,7 +209,7 @@ def read_observations(
                 by_name.pop(known_item.name)
     for item in by_name.values():  # of which nothing was said: what may be no longer so is not told
         if (commit := is_changed(item, chunk.origins.committed)) is not None:
-            reader.propose(item, commit, commit.text, is_end=True)
+            reader.propose(item, commit, commit.text, is_end=True, is_doubt=True)
     return proposals
 
 
@@ -275,8 +275,10 @@ class _Reader:
         if is_end:
             return TOLD if is_told(quote, (), told) else None
         names = _names(said)
-        held = _objection(said, quote, line, names, told, self.source.session.project or "")
-        shown = " ".join([quote, *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
+        held = TOLD if is_told(quote, names, told, self._is_own) else None
+        held = held or _objection(said, quote, line, self.source.session.project or "")
+        results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
+        shown = " ".join([quote, *(f"{each.detail} {each.text}" for each in results)]).casefold()
         if held is None and names and not any(name.casefold() in shown for name in names):
             return NOT_IN_QUOTE
         if held is None and is_new and not _projects_calls(*_CODE.findall(said)) <= self.chunk.origins.ran:
@@ -284,6 +286,11 @@ class _Reader:
         if held is None and is_new and _unknown_program(said, self.vouched) is not None:
             return UNKNOWN
         return held
+
+    def _is_own(self, name: str) -> bool:
+        """Tell whether a name is the project's: of a file that was read, or of what a person typed or agreed to."""
+        origins = self.chunk.origins
+        return name in origins.vouched or any(name in text for _, text in origins.read)
 
     def propose(
         self,
@@ -295,11 +302,15 @@ class _Reader:
         is_proved: bool = False,
         held: str | None = None,
         is_end: bool = False,
+        is_doubt: bool = False,
     ) -> None:
-        """Add a candidate; words of the agent that a file has, too, are a tool's: their readers are one witness."""
+        """Add a candidate; words of the agent that a file has, too, are a tool's: their readers are one witness.
+
+        A doubt, which no words are about, is a tool's, too: the next witness is enough to end it.
+        """
         source = self.source
         read = [text for seq, text in self.chunk.origins.read if seq < line.seq]
-        is_read = line.kind in ("A", "S") and not is_end and _is_repeated(quote, read)
+        is_tools = is_doubt or (line.kind in ("A", "S") and not is_end and _is_repeated(quote, read))
         self.proposals.candidates.append(
             source.propose(
                 line,
@@ -311,7 +322,7 @@ class _Reader:
                 sentence=item.sentence,
                 kind=OBSERVATION,
                 confidence="explicit" if is_proved else "inferred",
-                trust="tool" if is_read else "agent",
+                trust="tool" if is_tools else "agent",
                 quote=quote,
                 evidence=tuple((proof.seq, proof.text) for proof in evidence),
                 quarantined=held,
@@ -373,17 +384,8 @@ def _rejection(
     return lesson_harm(item.sentence, None, None)
 
 
-def _objection(
-    said: str,
-    quote: str,
-    line: TranscriptLine,
-    names: Sequence[str],
-    told: Sequence[tuple[int, str, bool]],
-    project: str,
-) -> str | None:
-    """Return why a person has to review an observation first."""
-    if is_told(quote, names, told):
-        return TOLD
+def _objection(said: str, quote: str, line: TranscriptLine, project: str) -> str | None:
+    """Return why a person has to review an observation first, whoever told it."""
     paths = [path for path in _PATH.findall(f"{said} {quote}") if not _SYSTEM.match(path)]
     if any(path != project and not path.startswith(f"{project.rstrip('/')}/") for path in paths):
         return ELSEWHERE
@@ -427,10 +429,10 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
         if not is_foreign and _is_reading(call, commands):
             vouching.append(call.result_text)
             if not told_part:
-                read.append((event.seq, call.result_text))
+                read.append((event.seq, f"{' '.join(paths)} {line} {call.result_text}"))
         if not call.ok:
             continue
-        vouching.append(" ".join(command.program for command in commands))
+        vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
         if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
             edited |= dict.fromkeys(paths)
         elif (commit := _COMMITS.search(line)) is not None:
@@ -476,10 +478,18 @@ def _projects_calls(*texts: str) -> frozenset[str]:
     return frozenset(" ".join(filter(None, match.groups())) for match in found)
 
 
-def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]]) -> bool:
-    """Tell whether half of a quote's runs of five words stand in what was told, or a name in what strangers told."""
-    named = {f" {folded} " for name in names if len(folded := _fold(name)) > 1}
-    is_named = any(is_foreign and name in f" {text} " for name in named for _, text, is_foreign in told)
+def is_told(
+    quote: str,
+    names: Sequence[str],
+    told: Sequence[tuple[int, str, bool]],
+    own: Callable[[str], bool] = lambda _: False,
+) -> bool:
+    """Tell whether half of a quote's runs of five words stand in what was told, or a name only in what strangers told.
+
+    `own` tells whether a name is the project's: a person or a file of it has it, too.
+    """
+    named = {folded for name in names if len(folded := _fold(name)) > 1 and not own(folded)}
+    is_named = any(is_foreign and f" {name} " in f" {text} " for name in named for _, text, is_foreign in told)
     return is_named or _is_repeated(quote, [text for _, text, _ in told])
 
 

@@ -124,8 +124,8 @@ class ModelCalls:
         request: ModelRequest,
         parts: Sequence[tuple[str, str]],
         split: Callable[[dict[str, Any]], Sequence[dict[str, Any] | None]],
-    ) -> None:
-        """Ask about several sessions at once, and store each one's part of the answer as that to its own question.
+    ) -> Sequence[dict[str, Any] | None]:
+        """Ask about several sessions at once; store and return each one's part of the answer, as to its own question.
 
         `parts` are the keys of these questions, each with its session.
         `split` returns the parts in order, None for one that is no answer. Raises what `ask` raises.
@@ -133,7 +133,7 @@ class ModelCalls:
         if self.stop_reason is not None:
             raise ModelUnavailable(self.stop_reason)
 
-        async def call(call_id: str) -> None:
+        async def call(call_id: str) -> Sequence[dict[str, Any] | None]:
             reply = await self.client.send(request)
             failure: ModelError | None = None
             answers: Sequence[dict[str, Any] | None] = ()
@@ -144,9 +144,10 @@ class ModelCalls:
             await self._settle_shared(call_id, request, reply, list(zip(parts, answers, strict=False)))
             if failure is not None:
                 raise failure
+            return answers
 
         async with self._semaphore:
-            await self._call_with_retries(plan_call(request, None), call)
+            return await self._call_with_retries(plan_call(request, None), call)
 
     async def list_unanswered(self, keys: Sequence[str]) -> set[str]:
         """Return those keys of questions that have no stored answer."""

@@ -155,6 +155,7 @@ class FactReader:
     bad_answers_in_a_row: int = 0
     _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
     _words: dict[facts.RelationScope, list[facts.SessionWordsRow]] = field(default_factory=dict)  # likewise
+    _observed: dict[facts.RelationScope, dict[str, KnownObservation]] = field(default_factory=dict)  # in this run
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
@@ -191,7 +192,7 @@ class FactReader:
 
         Observations are those that the sessions before it have shown, in this night, too.
         """
-        scope = facts.RelationScope(session.agent, session.project, session.peer)
+        scope = _scope_of(session)
         async with self.calls.database.connection() as conn:
             if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
@@ -199,11 +200,19 @@ class FactReader:
             if scope not in self._words:
                 self._words[scope] = await facts.list_project_words(conn, scope)
         others = [row for row in self._words[scope] if row.root_id != session.root_id]
-        return Known(
-            self._hints[scope],
-            tuple(KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows),
-            await asyncio.to_thread(_words_of, others),
-        )
+        stored = (KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows)
+        observed = {item.name: item for item in stored} | self._observed.get(scope, {})
+        words = await asyncio.to_thread(_words_of, others)
+        return Known(self._hints[scope], tuple(observed.values()), words)
+
+    def note_observed(self, session: SessionContext, chunk: TranscriptChunk, answer: dict[str, Any]) -> None:
+        """Remember what a session's part of an answer shows, for the questions after it."""
+        proposals = read_observations(chunk, answer, FactExtractor(session, model_extractor(self.model), self.revision))
+        observed = self._observed.setdefault(_scope_of(session), {})
+        for shown in proposals.candidates:
+            if shown.quarantined is None:
+                item = KnownObservation(shown.subject, shown.predicate, shown.value, shown.sentence)
+                observed.setdefault(item.name, item)
 
     def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
         """Return the question about one chunk."""
@@ -333,15 +342,17 @@ class SharedReader:
 
     async def ask(self) -> None:
         """Ask about the chunks that have no answer yet, as many at once as one question holds; leave single ones."""
-        chunks, self._chunks = {chunk.key: chunk for chunk in self._chunks}, []
+        ordered = sorted(self._chunks, key=lambda chunk: chunk.chunk.lines[0].occurred_at)
+        chunks, self._chunks = {chunk.key: chunk for chunk in ordered}, []
         if self._session is None or len(chunks) < 2:
             return
         unanswered = await self.reader.calls.list_unanswered(list(chunks))
         groups = pack_chunks(
             [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.shared_tokens
         )
-        known = await self.reader.load_known(self._session)
-        await gather(*(self._ask_group(group, known) for group in groups if len(group) > 1))
+        for group in groups:  # one after another: what one shows, the next may show anew
+            if len(group) > 1:
+                await self._ask_group(group, self._session)
 
     def _measure_chunks(
         self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
@@ -352,18 +363,19 @@ class SharedReader:
             for chunk in reader.split_chunks(session, events, before)
         ]
 
-    async def _ask_group(self, group: Sequence[SharedChunk], known: Known) -> None:
+    async def _ask_group(self, group: Sequence[SharedChunk], session: SessionContext) -> None:
         """Ask one question; where its answer is bad, ask about each half of it, down to two chunks."""
         reader = self.reader
         if self.bad_answers_in_a_row >= MAX_BAD_SHARED_ANSWERS:
             return
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
         prompt = question.render()
+        known = await reader.load_known(session)
         hint = known.hint(prompt, [line for chunk in group for line in chunk.chunk.origins.committed])
         request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
             parts = [(chunk.key, chunk.session_id) for chunk in group]
-            await reader.calls.ask_shared(request, parts, partial(_split, question))
+            answers = await reader.calls.ask_shared(request, parts, partial(_split, question))
         except RETRY_LATER:  # each session is asked about alone, or waits for another night
             return
         except ModelError as error:
@@ -372,9 +384,16 @@ class SharedReader:
             middle = len(group) // 2
             for half in (group[:middle], group[middle:]):
                 if len(half) > 1:
-                    await self._ask_group(half, known)
+                    await self._ask_group(half, session)
         else:
             self.bad_answers_in_a_row = 0
+            for chunk, answer in zip(group, answers, strict=True):
+                if answer is not None:
+                    reader.note_observed(replace(session, session_id=chunk.session_id), chunk.chunk, answer)
+
+
+def _scope_of(session: SessionContext) -> facts.RelationScope:
+    return facts.RelationScope(session.agent, session.project, session.peer)
 
 
 def _words_of(rows: Sequence[facts.SessionWordsRow]) -> ProjectWords:

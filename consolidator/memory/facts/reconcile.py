@@ -313,8 +313,9 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
     """
     facts = []
     for group in _by_value(ordered):
-        ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
-        shown = [each for each in group[ends[-1] + 1 if ends else 0 :] if each.id not in ended]
+        ends = [number for number, each in enumerate(group) if _is_over(each) and each.trust != "tool"]
+        since = group[ends[-1] + 1 if ends else 0 :]
+        shown = [each for each in since if each.id not in ended and not _is_over(each)]
         found = [each for each in shown if each.trust != "tool"]
         witnesses = found + [each for each in shown if each.trust == "tool"][:1]  # one source, whoever read it
         is_proved = min(len({c.root_id for c in witnesses}), len({c.occurred_at.date() for c in witnesses})) >= 2

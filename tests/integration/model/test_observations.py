@@ -156,7 +156,8 @@ def candidates_of(
 
 def believed(candidates: list[Candidate]) -> list[str]:
     accepted = [candidate for candidate in candidates if candidate.quarantined is None]
-    return [fact.sentence for fact in reconcile_candidates(accepted) if fact.confidence == "explicit"]
+    facts = [fact for fact in reconcile_candidates(accepted) if fact.valid_to is None]
+    return [fact.sentence for fact in facts if fact.confidence == "explicit"]
 
 
 SOURCES: dict[str, tuple[str, Any]] = {
@@ -441,9 +442,9 @@ def test_what_names_a_file_that_was_edited_and_committed_ends_unless_it_is_shown
     ]
     item = KnownObservation(made[0].subject, made[0].predicate, made[0].value, made[0].sentence)
     made += candidates_of(talk, words, "", 2, key=key, known=item)[0]
-    assert believed(made) == ([f"{words}."] if not is_over or key == "again" else [f"{words}."][:0])
-    (fact,) = reconcile_candidates(made)
-    assert (fact.valid_to is not None) is is_over
+    assert believed(made) == ([] if is_over else [f"{words}."])
+    shown = candidates_of([user_message("Go."), assistant_response(words)], words, "", 3, key="again", known=item)[0]
+    assert believed([*made, *shown]) == [f"{words}."]  # a doubt ends with the next session that shows it
 
 
 def test_a_persons_line_and_a_tools_prove_no_observation_and_one_day_is_not_two() -> None:
