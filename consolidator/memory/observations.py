@@ -278,7 +278,7 @@ class _Reader:
         held = TOLD if is_told(quote, names, told, self._is_own) else None
         held = held or _objection(said, quote, line, self.source.session.project or "")
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
-        shown = " ".join([quote, *(f"{each.detail} {each.text}" for each in results)]).casefold()
+        shown = " ".join([quote, *(f"{each.detail} {each.text} {each.outcome}" for each in results)]).casefold()
         if held is None and names and not any(name.casefold() in shown for name in names):
             return NOT_IN_QUOTE
         if held is None and is_new and not _projects_calls(*_CODE.findall(said)) <= self.chunk.origins.ran:
