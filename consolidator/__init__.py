@@ -69,7 +69,7 @@ _MODULE_OF = {
     "Settings": "settings",
     "StepResult": "runtime.turn.harness",
     "Tool": "runtime.tools.tool",
-    "Viewer": "service.viewer",
+    "Viewer": "models.viewer",
     "load_settings": "settings",
     "open_database": "database",
     "step": "runtime.agent",

@@ -209,7 +209,7 @@ def read_observations(
                 by_name.pop(known_item.name)
     for item in by_name.values():  # of which nothing was said: what may be no longer so is not told
         if (commit := is_changed(item, chunk.origins.committed)) is not None:
-            reader.propose(item, commit, commit.text, is_end=True, is_doubt=True)
+            reader.propose(item, commit, commit.text, is_end=True)
     return proposals
 
 
@@ -302,7 +302,6 @@ class _Reader:
         is_proved: bool = False,
         held: str | None = None,
         is_end: bool = False,
-        is_doubt: bool = False,
     ) -> None:
         """Add a candidate; words of the agent that a file has, too, are a tool's: their readers are one witness.
 
@@ -310,7 +309,7 @@ class _Reader:
         """
         source = self.source
         read = [text for seq, text in self.chunk.origins.read if seq < line.seq]
-        is_tools = is_doubt or (line.kind in ("A", "S") and not is_end and _is_repeated(quote, read))
+        is_tools = line.kind == "E" or (line.kind in ("A", "S") and not is_end and _is_repeated(quote, read))
         self.proposals.candidates.append(
             source.propose(
                 line,
@@ -437,7 +436,7 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
             edited |= dict.fromkeys(paths)
         elif (commit := _COMMITS.search(line)) is not None:
             committed += [
-                TranscriptLine(call.seq, "C", redact(commit[0].strip()), event.occurred_at, path) for path in edited
+                TranscriptLine(call.seq, "E", redact(commit[0].strip()), event.occurred_at, path) for path in edited
             ]
             edited = {}
     return Origins(
