@@ -170,7 +170,7 @@ def _constants(history: History) -> Iterator[Lesson]:
         yield cases[best].build_lesson(
             "constant",
             "gh repository",
-            f"This project's GitHub repository is {code(best)}.",
+            f"`gh` calls here name the repository {code(best)} ({counts[best]} of {counts.total()}).",
             1.0 * len(cases[best].roots),
             successes=counts[best],
             instead=best,
