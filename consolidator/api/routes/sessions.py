@@ -80,6 +80,7 @@ class OpenSession(RequestOptions):
     context_window: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens, of an unknown model")
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="after the last message")
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+    before_compact: str | None = Field(default=None, max_length=100, description="name of a webhook")
     labels: dict[str, str | int | float | bool] | None = Field(default=None, examples=[{"space_id": "s1"}])
     project: str | None = Field(default=None, min_length=1, max_length=1000)
     space_id: str | None = Field(default=None, min_length=1, max_length=500, description="a label of this name")

@@ -38,6 +38,7 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import check_cap
 from consolidator.runtime.session.outcome import to_text
 from consolidator.runtime.session.routing import candidate_models
+from consolidator.runtime.session.webhooks import check_webhook
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import agents, seeds, sessions
@@ -67,6 +68,7 @@ class SessionRequest(ModelOptions):
     context_window: int | None = None  # of a model whose window is not known, in tokens
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None
+    before_compact: str | None = None  # name of a webhook that is asked before a compaction
     labels: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
 
@@ -115,6 +117,7 @@ class SessionArguments(TypedDict, total=False):
     context_window: int | None
     ttl: timedelta | None
     checkpoint_ttl: timedelta | None
+    before_compact: str | None
     labels: Mapping[str, Any] | None
     project: str | None
     conversation: str | None
@@ -247,7 +250,8 @@ def _name_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, A
     config = {name: _first(getattr(request, name), agent, name) for name in _CONFIG}
     tools = _first(request.tools, agent, "tools")
     limit = {} if tools is None else {"tools": list(tools), "allowed_tools": list(tools)}
-    return config | limit | {"context_window": request.context_window}
+    own = {name: getattr(request, name) for name in ("context_window", "before_compact")}
+    return config | limit | own
 
 
 def _describe_prompt(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
@@ -325,6 +329,7 @@ async def open_session(
     """
     viewer.check_may("write")
     agent_name, channel, peer = parse_key(key)
+    check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
     request = _within(viewer.narrow(agent=agent_name, project=request.project, peer=peer or ""), request)
     async with database.connection() as conn:
@@ -383,6 +388,7 @@ async def create_session(
     if key is None:
         agent, peer = reach.agent, reach.peer or None
     owner = _owner_of(key, agent, channel, peer)
+    check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, **owner, "project": request.project}
     with boundary("commit session"):
         async with database.transaction() as conn:

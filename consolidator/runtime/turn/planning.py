@@ -18,6 +18,7 @@ from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
 from consolidator.runtime.session.routing import route as decide_route
+from consolidator.runtime.session.webhooks import webhook_hooks
 from consolidator.runtime.turn import compaction
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
@@ -130,7 +131,8 @@ async def plan_request(
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
             writer=compaction.SummaryWriter(harness.client, side or model, *why),
-            epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
+            epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id)
+            or webhook_hooks(harness.settings, session) or harness.compaction_hooks,
         ):  # fmt: skip
             context = await build_context(request, None)
 
