@@ -153,7 +153,8 @@ def fork_command(
 
 def _print_child(child: SessionRow) -> None:
     """Print a session that was made from another one."""
-    print_line(f"session {child.id}: a {child.kind} of {child.parent_id} after event {child.parent_seq}", style="bold")
+    what, kind = ("branch", branch_kind(child)) if child.kind == "branch" else ("session", child.kind)
+    print_line(f"{what} {child.id}: a {kind} of {child.parent_id} after event {child.parent_seq}", style="bold")
     if child.pending:
         print_line(f"a message before that has no answer: `consolidator session wake {child.id}` answers it")
 
@@ -258,13 +259,7 @@ def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:
     if isinstance(created, BranchComparison):
         emit(created, print_compared)
     else:
-        emit(created, _print_branch, encode=describe_branch)
-
-
-def _print_branch(row: SessionRow) -> None:
-    print_line(f"branch {row.id}: a {branch_kind(row)} of {row.parent_id} after event {row.parent_seq}", "bold")
-    if row.pending:
-        print_line(f"a message before that has no answer: `consolidator session wake {row.id}` answers it")
+        emit(created, _print_child, encode=describe_branch)
 
 
 def print_compared(compared: BranchComparison, send_hint: str = "consolidator session branch --commit") -> None:

@@ -48,9 +48,11 @@ MAX_LABELS, MAX_LABEL_LENGTH = 50, 500
 MAX_METADATA_BYTES = 65_536
 _MAX_ID_LENGTH = 1000  # of a trigger or conversation
 _SEED_ROLES = ("user", "assistant", "tool")
-# What a session takes from its agent where the caller names nothing else, by the names of both.
-_SHARED = ("model", "max_cost", "max_steps", "answer_tokens", "strategy", "budget", "last", "compaction_threshold")
-_CONFIG = ("max_steps", "answer_tokens", "strategy", "budget", "last", "compaction_threshold")
+# What a session's configuration takes from its agent where the caller names nothing else, by the names of both.
+_CONFIG = (
+    "max_steps", "answer_tokens", "strategy", "budget", "last", "compaction_threshold", "session_ttl_seconds",
+    "checkpoint_ttl_seconds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,22 +171,15 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
 
     Raises UsageError for parameters that do not fit the template.
     """
-    shared = {name: _first(getattr(request, name), agent, name) for name in _SHARED}
-    system = render_system(request, agent)
-    ttl = _first(request.session_ttl_seconds, agent, "session_ttl_seconds")
-    config = {name: shared[name] for name in _CONFIG} | {
+    system, model = render_system(request, agent), _first(request.model, agent, "model")
+    config = _name_config(request, agent) | {
         "system": system,
-        **_tool_limit(_first(request.tools, agent, "tools")),
         "policy": None if request.policy is None else dict(request.policy),
-        "context_window": request.context_window,
-        "before_compact": request.before_compact,
-        "session_ttl_seconds": ttl,
-        "checkpoint_ttl_seconds": _first(request.checkpoint_ttl_seconds, agent, "checkpoint_ttl_seconds"),
         "agent_version": None if agent is None else agent.version,
     }
     if "tools" not in config and request.tool_names is not None:
         config["tool_names"] = list(request.tool_names)
-    start = {"model": shared["model"], "system_prompt": system, "cwd": request.project}
+    start = {"model": model, "system_prompt": system, "cwd": request.project}
     start |= {name: config.get(name) for name in ("policy", "tool_names")}
     start |= _describe_prompt(request, agent)
     if request.trigger_type is not None:
@@ -193,25 +188,22 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
         start["seeds"] = {"count": len(request.seeds), "sha256": hash_seeds(request.seeds)}
     seeds = (*([Seed("system", system, is_new=True)] if system else ()), *request.seeds)
     return SessionSetup(
-        shared["model"],
-        shared["max_cost"],
+        model,
+        _first(request.max_cost, agent, "max_cost"),
         {name: value for name, value in config.items() if value is not None},
         {name: value for name, value in start.items() if value is not None},
         seeds,
         bool(request.seeds),
-        ttl,
+        config["session_ttl_seconds"],
         dict(request.labels or {}),
     )
 
 
 def changed_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
     """Return what a request sets of the configuration of a session that exists: only what the caller named."""
-    config = {name: getattr(request, name) for name in _CONFIG}
-    config |= {name: getattr(request, name) for name in ("context_window", "before_compact", "session_ttl_seconds")}
-    config["checkpoint_ttl_seconds"] = request.checkpoint_ttl_seconds
+    config = _name_config(request, None)
     if request.system is not None or request.template is not None or request.parameters is not None:
         config["system"] = render_system(request, agent)
-    config |= _tool_limit(request.tools)
     return {name: value for name, value in config.items() if value is not None}
 
 
@@ -250,9 +242,16 @@ def _first(value: Any, agent: AgentRow | None, name: str) -> Any:
     return value if value is not None or agent is None else getattr(agent, name)
 
 
-def _tool_limit(tools: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return a limit of the tools as configuration: those named are needed, and no other is shown or run."""
-    return {} if tools is None else {"tools": list(tools), "allowed_tools": list(tools)}
+def _name_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
+    """Return the configuration by name: what the caller asks for, or else its agent; tools that are named are a limit.
+
+    Those are needed, and no other is shown or run.
+    """
+    config = {name: _first(getattr(request, name), agent, name) for name in _CONFIG}
+    tools = _first(request.tools, agent, "tools")
+    limit = {} if tools is None else {"tools": list(tools), "allowed_tools": list(tools)}
+    own = {name: getattr(request, name) for name in ("context_window", "before_compact")}
+    return config | limit | own
 
 
 def _describe_prompt(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
