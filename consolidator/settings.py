@@ -84,6 +84,10 @@ class Settings(BaseSettings):
         description="where a digest goes after a night that learned something: addresses of Apprise, or `file:PATH`, "
         "as a JSON list or with spaces between them",
     )
+    webhooks: dict[str, SecretStr] = Field(
+        default_factory=dict, description="JSON object of names and addresses; a session names one as `before_compact`"
+    )
+    webhook_secret: SecretStr | None = Field(default=None, description="signs what webhooks are sent")
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
     retention_max_share: float = Field(
         default=0.5, gt=0, le=1, description="retention stops before it prunes a larger share of the log than this"

@@ -21,6 +21,10 @@ select * from session where id = %(id)s
 -- name: get_current
 select * from session where key = %(key)s and current and recorded_by is null
 
+-- name: find_recorded
+-- The sessions that some of a client's keys name.
+select key, id from session where key = any(%(keys)s) and current and recorded_by = %(recorded_by)s
+
 -- name: get_each
 select * from session where id = any(%(ids)s)
 
