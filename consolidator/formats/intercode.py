@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
+from consolidator.formats.common import drafts
 from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import to_float
 from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.common.log_files import file_finder
-from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 
 NAME = "intercode"
@@ -75,17 +75,17 @@ def _read_turns(
     columns = ("actions", "observations", "valid_action", "rewards", "thoughts")
     lists = [history[name] if isinstance(history.get(name), list) else [] for name in columns]
     for number, (action, observation, valid, reward, thought) in enumerate(zip_longest(*lists), start=1):
-        drafts: list[tuple[EventType, dict[str, Any], str | None]] = []
+        turn: list[tuple[EventType, dict[str, Any], str | None]] = []
         if isinstance(thought, str) and thought.strip():
-            drafts.append((EventType.ASSISTANT_RESPONSE, {"text": thought}, None))
+            turn.append((EventType.ASSISTANT_RESPONSE, {"text": thought}, None))
         if action is not None:
             call_id = f"turn-{number}"
             tool, arguments = _parse_call(action, environment)
-            call = {"call_id": call_id, "tool": tool, "arguments": arguments}
-            drafts.append((EventType.TOOL_CALL, call, tool))
-            result = {"call_id": call_id, "tool": tool, "content": observation, "reward": _to_reward(reward)}
-            drafts.append((EventType.TOOL_RESULT, result | _classify_observation(observation, valid), tool))
-        yield drafts
+            turn.append((*drafts.call(call_id, tool, arguments), tool))
+            # `valid` is only the last exit code of a pipe, so the output counts as well.
+            kind, result = drafts.result(call_id, tool, observation, failed=True if valid is False else None)
+            turn.append((kind, {**result, "content": observation, "reward": _to_reward(reward)}, tool))
+        yield turn
 
 
 def _parse_call(action: Any, environment: str) -> tuple[str, dict[str, Any]]:
@@ -93,14 +93,6 @@ def _parse_call(action: Any, environment: str) -> tuple[str, dict[str, Any]]:
         return action.strip().lower(), {}
     tool, argument = _TOOLS.get(environment, (environment, "action"))
     return tool, {argument: action}
-
-
-def _classify_observation(observation: Any, valid: Any) -> dict[str, Any]:
-    """Return status and reason; `valid` is only the last exit code of a pipe, so the output counts as well."""
-    text = observation if isinstance(observation, str) else ""
-    if valid is not False and not is_failure(text):
-        return {"status": "ok"}
-    return {"status": "error", "reason": "timeout" if is_timeout(text) else None}
 
 
 def _task_outcome(record: dict[str, Any]) -> dict[str, Any]:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.common.drafts import object_of, objects_of
+from consolidator.formats.common import drafts
 from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_container, parse_json
 from consolidator.formats.common.log_files import file_finder
-from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 
 NAME = "swe-agent"
@@ -54,7 +53,9 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     if isinstance(record, Problem):
         yield record
         return
-    if not isinstance(record, dict) or not (objects_of(record.get("history")) or objects_of(record.get("trajectory"))):
+    if not isinstance(record, dict) or not (
+        drafts.objects_of(record.get("history")) or drafts.objects_of(record.get("trajectory"))
+    ):
         yield Problem("not a trajectory: it has no steps and no history")
         return
     yield from _TrajectoryReader.from_record(record, path, root).read_items()
@@ -81,7 +82,7 @@ class _TrajectoryReader:
     def from_record(cls, record: Mapping[str, Any], path: Path, root: Path) -> _TrajectoryReader:
         config = record.get("replay_config")
         config = parse_container(config) if isinstance(config, str) else config
-        info = object_of(record.get("info"))
+        info = drafts.object_of(record.get("info"))
         instance = _INSTANCE.search(path.stem)
         origin = derive_origin(path, root)
         model = _text(_get_nested(config, "agent", "model", "name"))
@@ -90,8 +91,8 @@ class _TrajectoryReader:
             task_id=instance[0].removeprefix("_") if instance else path.stem,
             project=_find_project(config, instance),
             model=None if model in _NON_MODELS else model,
-            history=objects_of(record.get("history")),
-            steps=objects_of(record.get("trajectory")),
+            history=drafts.objects_of(record.get("history")),
+            steps=drafts.objects_of(record.get("trajectory")),
             info=info,
             ended="info" not in record or info.get("exit_status") is not None,
             environment=record.get("environment"),
@@ -163,7 +164,7 @@ class _TrajectoryReader:
             turn: dict[str, Any] = {}
             if answer_index is not None:
                 turn, position = answers[answer_index], answer_index + 1
-            yield from self._read_step(step, action, objects_of(turn.get("tool_calls")))
+            yield from self._read_step(step, action, drafts.objects_of(turn.get("tool_calls")))
 
     def _read_step(self, step: dict[str, Any], action: str, tool_calls: list[dict[str, Any]]) -> Iterator[Item]:
         text = _text(step.get("thought")) or _text(step.get("response"))
@@ -192,7 +193,7 @@ class _TrajectoryReader:
                     yield self._make_event(
                         EventType.ASSISTANT_RESPONSE, {"text": text.strip("\n"), "model": self.model}
                     )
-                calls = list(self._call_events(objects_of(turn.get("tool_calls")), action))
+                calls = list(self._call_events(drafts.objects_of(turn.get("tool_calls")), action))
                 waiting += [call.data["call_id"] for call in calls]
                 yield from calls
             elif waiting and (turn.get("role") == "tool" or turn.get("message_type") in (None, "observation")):
@@ -219,16 +220,12 @@ class _TrajectoryReader:
             self.call_count += 1
             call_id = logged_id or f"step-{self.call_count}"
             self.open_calls[call_id] = tool
-            data = {"call_id": call_id, "tool": tool, "arguments": arguments}
-            yield self._make_event(EventType.TOOL_CALL, data, tool)
+            yield self._make_event(*drafts.call(call_id, tool, arguments), tool)
 
     def _result_event(self, call_id: str, observation: Any, extra: dict[str, Any]) -> ForeignEvent:
         tool = self.open_calls.get(call_id)
-        data = {"call_id": call_id, "tool": tool, "status": "ok", "content": observation, **extra}
-        if isinstance(observation, str) and is_failure(observation):
-            data["status"] = "error"
-            data["reason"] = "timeout" if is_timeout(observation) else None
-        return self._make_event(EventType.TOOL_RESULT, data, tool)
+        event_type, data = drafts.result(call_id, tool, observation, failed=None)
+        return self._make_event(event_type, {**data, "content": observation, **extra}, tool)
 
     def _exit_event(self, action: str, observation: Any) -> ForeignEvent:
         if "cost" in action:
