@@ -86,13 +86,12 @@ where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null
 ))
 
 -- name: published
--- The facts of these attributes as they are stored, to be compared with what they should be.
-select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.superseded_reason, f.sessions, f.evidence,
-       f.flagged, f.steers, f.steers_succeeded, f.steers_failed
-from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
+-- The facts of these attributes that are stored.
+select f.id from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as attribute (level, owner, subject, predicate)
 join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
      and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
+where not %(believed)s or f.superseded_reason is null
 
 -- name: save_decision
 -- Stores a decision unless another process decided the candidate first, or the target has gone.
@@ -320,6 +319,18 @@ from (
     where c.predicate not in ('approval', 'steer')
 ) as relation
 group by relation.name order by count(*) desc, relation.name collate "C" limit %(limit)s
+
+-- name: project_words
+-- What was said in the latest hundred sessions of a project, as recall has it.
+select s.root_id, string_agg(left(e.text, 1000), ' ' order by e.seq) as text,
+       coalesce(string_agg(left(e.text, 1000), ' ' order by e.seq) filter (where e.role = 'user'), '') as typed
+from (
+    select session_id from digest where agent = %(agent)s and coalesce(project, '') = %(project)s
+    order by last_at desc, session_id desc limit 100
+) latest
+join session s on s.id = latest.session_id
+join episode e on e.session_id = s.id
+group by s.id, s.root_id order by s.id
 
 -- name: observed
 -- The latest observations of a project, which a question may show as known; also those that only one session showed.
