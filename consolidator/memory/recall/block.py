@@ -121,18 +121,12 @@ def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
     return RecallItem("episode", citation, line, score, (turn.event,), data, searched)
 
 
-def turn_excerpt(item: RecallItem, excerpt: str) -> RecallItem:
-    """Return the item of a turn with a part of its text."""
-    said_at, who = datetime.fromisoformat(item.data["at"]), item.data["speaker"] or item.data["role"]
-    line = _turn_line(said_at, who, excerpt, item.citation)
-    return replace(item, line=line, data={**item.data, "text": excerpt})
-
-
 def reworded(item: RecallItem, text: str) -> RecallItem:
     """Return the item of a turn or a fact with another text."""
-    if item.kind == "episode":
-        return turn_excerpt(item, text)
     before, after = str(item.data["text"]), {**item.data, "text": text}
+    if item.kind == "episode":
+        said_at, who = datetime.fromisoformat(after["at"]), after["speaker"] or after["role"]
+        return replace(item, line=_turn_line(said_at, who, text, item.citation), data=after)
     line = item.line.replace(_quoted(before), _quoted(text)).replace(_one_line(before), _one_line(text))
     return replace(item, line=line, data=after)
 

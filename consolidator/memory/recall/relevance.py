@@ -31,6 +31,7 @@ MIN_WORDS_ANNOUNCED = 8  # beside the question's, of an agent's turn that ends i
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
 MIN_DOCUMENTS_OF_PROMPT = 100  # the same where nobody asked: fewer, since words that are common in it must tell little
+_DIRECTORIES = re.compile(r"@?(?:[\w.~-]*/)+(?=[\w.-])")  # of a path: its last part says which file it is
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
 _MONTHS = frozenset(
     split_words("january february march april may june july august september october november december")
@@ -90,6 +91,11 @@ class PromptWords:
         shared = self.weights.keys() & {word for text in texts for word in split_words(text)}
         coverage = self.coverage(shared)
         return coverage > least or (len(shared) >= MANY_WORDS and coverage >= MIN_COVERAGE_OF_MANY)
+
+
+def without_directories(text: str) -> str:
+    """Return a text in which a path is its last part alone: that two files share a folder says nothing."""
+    return _DIRECTORIES.sub(" ", text)
 
 
 def subject_words(words: Sequence[str]) -> list[str]:

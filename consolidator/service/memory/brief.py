@@ -18,7 +18,6 @@ from consolidator.database import Database
 from consolidator.jobs.merging.warning_file import WARNING_NOTE, WARNING_TOKENS
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.lessons import telling
@@ -33,13 +32,10 @@ from consolidator.memory.recall.block import (
     lesson_item,
     quoted_item,
     render_block,
-    turn_excerpt,
 )
-from consolidator.memory.recall.episodes import RECORD_OF
-from consolidator.memory.recall.lasting_words import lasting_sentences, tells_more, without_directories
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
-from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords, without_directories
 from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.audience import OWNER
@@ -56,7 +52,7 @@ from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
-from consolidator.store.facts.visibility import find_facts_of_others, find_reached_sessions
+from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes
 from consolidator.store.sessions import projects
@@ -256,7 +252,10 @@ def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
 
 
 async def _items_for_prompt(database: Database, scope: MemoryScope, situation: Situation) -> list[RecallItem]:
-    """Return what is known about a prompt and was not shown yet: words of people, lessons, fixes of an error in it."""
+    """Return what is known about a prompt and was not shown yet: facts of people, lessons, fixes of an error in it.
+
+    A turn is told to who asks. Unasked its sentences are of another task: of 17 told in three projects none helped.
+    """
     prompt = redact(situation.text)
     lessons = [lesson_item(id, lesson.line) for id, lesson in (await load_lessons(database, scope)).items()]
     words = query_words(prompt)[:MAX_QUERY_WORDS]
@@ -265,13 +264,16 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
     fixes = await _find_known_fixes(database, scope, prompt) if looks_like_error(prompt) else []
     items = [fix_item(row) for row in fixes]
     ranked = await rank_documents(database, prompt, scope)
-    persons = [item for item in ranked if _is_persons_word(item) and situation.session_id not in _sessions_of(item)]
-    if persons or lessons:
-        weighed = await _weigh_words(
-            database, scope, query_words(without_directories(prompt))[:MAX_QUERY_WORDS], lessons
-        )
-        relevant = [about for item in persons if (about := _about_prompt(item, weighed)) is not None]
-        items += await _tellable(database, scope, relevant)
+    facts = [item for item in ranked if item.kind == "fact" and item.data["trust"] in ("person", "user")]
+    if facts or lessons:
+        words = query_words(without_directories(prompt))[:MAX_QUERY_WORDS]
+        weighed = await _weigh_words(database, scope, words, lessons)
+        relevant = [item for item in facts if weighed.covers(str(item.data["text"]))]
+        async with database.connection() as conn:
+            withheld = await find_withheld_facts(
+                conn, {str(item.data["id"]): str(item.data["text"]) for item in relevant}
+            )
+        items += [item for item in relevant if item.data["id"] not in withheld]
         items += [item for item in lessons if weighed.covers(str(item.data["text"]))][:MAX_PROMPT_LESSONS]
     said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [
@@ -308,47 +310,6 @@ async def _weigh_words(
         counts[keys[key]] += count
     documents = sums.turns + sums.facts + len(lessons)
     return PromptWords.weigh(words, counts, max(documents, MIN_DOCUMENTS_OF_PROMPT))
-
-
-async def _tellable(database: Database, scope: MemoryScope, items: Sequence[RecallItem]) -> list[RecallItem]:
-    """Return the facts without a hostile command, and the turns that are of the project's own sessions."""
-    facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
-    async with database.connection() as conn:
-        sessions = {session for item in items if item.kind == "episode" for session in _sessions_of(item)}
-        own = await find_reached_sessions(conn, sessions, project=scope.project) if sessions else set()
-        withheld = await find_withheld_facts(conn, facts)
-    return [
-        item
-        for item in items
-        if (item.data["id"] not in withheld if item.kind == "fact" else own.issuperset(_sessions_of(item)))
-    ]
-
-
-def _is_persons_word(item: RecallItem) -> bool:
-    """Whether a person said it, by the structure of its log."""
-    if item.kind == "fact":
-        return item.data["trust"] in ("person", "user")
-    is_recorded = str(item.data["speaker"] or "").startswith(RECORD_OF)
-    return item.data["role"] == "user" and not is_recorded
-
-
-def _about_prompt(item: RecallItem, prompt: PromptWords) -> RecallItem | None:
-    """Return what an item says about a prompt: a fact as it is, of a turn its statements; None for nothing."""
-    text = str(item.data["text"])
-    if item.kind == "fact":
-        return item if prompt.covers(text) else None
-    sentences = [
-        sentence
-        for sentence in lasting_sentences(text)
-        if prompt.covers(without_directories(sentence))
-        and tells_more(sentence, prompt.words)
-        and not text_harm(sentence)
-    ]
-    return turn_excerpt(item, " … ".join(sentences)) if sentences else None
-
-
-def _sessions_of(item: RecallItem) -> set[str]:
-    return {session for session, _ in item.events} if item.kind == "episode" else set()
 
 
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:

@@ -11,6 +11,7 @@ from consolidator.memory.recall.relevance import (
     PromptWords,
     has_answer,
     subject_words,
+    without_directories,
 )
 from consolidator.memory.text.words import query_words, split_words
 
@@ -108,3 +109,9 @@ def test_of_a_long_turn_the_sentences_about_the_question_are_told() -> None:
     text = "\n".join(["Everything is green now, and the branch was pushed.", told, *["- renamed a file"] * 40])
     assert prompt.excerpt(text, 80) == told
     assert prompt.excerpt(told, 80) == told
+
+
+def test_a_path_is_its_last_part() -> None:
+    assert without_directories("read @packages/agent/src/main.ts and ~/notes/today.md").split() == [
+        "read", "main.ts", "and", "today.md",
+    ]  # fmt: skip
