@@ -83,7 +83,7 @@ class Replay:
 
 @asynccontextmanager
 async def open_learned(
-    server: BenchmarkServer, folder: Path, train: int
+    server: BenchmarkServer, folder: Path, train: int, **settings: Any
 ) -> AsyncIterator[tuple[Database, list[ReplayedSession], list[ReplayedSession]]]:
     """Yield a database that learned from a folder's first sessions, and the sessions: learned from, and later ones."""
     sessions = await asyncio.to_thread(read_sessions, folder)
@@ -93,7 +93,7 @@ async def open_learned(
     async with server.open_database(clock) as database:
         ids = [imported_session_id(FORMAT, session.origin) for session in first]
         await product_runs.import_folder(database, folder, get_format(FORMAT), ids)
-        await product_runs.run_night(database, server)
+        await product_runs.run_night(database, server, **settings)
         yield database, first, later
 
 

@@ -1,11 +1,12 @@
 """Measure what memory holds and tells of the lessons that an engineer of a project would keep.
 
-    python -m benchmarks.quality.lessons FOLDER --lessons FILE --train N [--show]
+    python -m benchmarks.quality.lessons FOLDER --lessons FILE --train N [--show] [--answers FILE] [--write FILE]
 
 A line of the file is a lesson, checked by hand: `id`, `lesson` (or `question`, asked instead of it), `needs_model`, and
 `match`: groups of patterns, of which each must have a hit in a line that states the lesson. A lesson is told at a start
 or at its moment (any answer of the replay, see `help`), held by a line of memory, or recalled by its question in the
-first 700 tokens.
+first 700 tokens. `--answers` has what a model answered about each session (see `model_use.session_answers`); `--write`
+keeps the questions that it has no answer to.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import Any
 
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import open_server
+from benchmarks.model_use.session_answers import SessionAnswers
+from benchmarks.model_use.stand_in_model import count_prompt_tokens
 from benchmarks.quality import help as replays
 from benchmarks.quality import product_runs
 from consolidator.database import Database
@@ -30,8 +34,15 @@ from consolidator.service.memory.lessons import list_lessons
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import list_solutions
+from consolidator.store.queries import fetch_column
+from consolidator.testing import ModelServer
 
 RECALL_TOKENS = 700
+MODEL = "gpt-5-mini"
+TOLD_OBSERVATIONS = (
+    "select sentence from fact where kind = 'observation' and confidence = 'explicit' and superseded_at is null "
+    "and valid_to is null order by sentence"
+)
 MAX_ROWS = 1000  # of each kind of memory
 WAYS = ("told at a start", "told at its moment", "held", "recalled")
 
@@ -133,13 +144,38 @@ def build_report(lessons: Sequence[ReferenceLesson], coverage: Coverage, *, show
     return report
 
 
-async def run(folder: Path, lessons_file: Path, train: int, *, show: bool = False) -> Report:
-    """Measure a folder, on the benchmark server."""
+async def run(
+    folder: Path, lessons_file: Path, train: int, asked: SessionAnswers | None = None, *, show: bool = False
+) -> Report:
+    """Measure a folder, on the benchmark server; with a model where there are answers of one."""
     lessons = await asyncio.to_thread(read_lessons, lessons_file)
-    async with open_server() as server, replays.open_learned(server, folder, train) as (database, first, later):
-        result = await replays.replay(database, server.home, first, later)
-        coverage = await measure(database, result, lessons, first[-1].directory)
-        return build_report(lessons, coverage, show=show)
+    async with open_server() as server, ModelServer(answers=asked or SessionAnswers()) as model:
+        settings = {} if asked is None else {"openai_base_url": model.url, "model": MODEL}
+        async with replays.open_learned(server, folder, train, **settings) as (database, first, later):
+            result = await replays.replay(database, server.home, first, later)
+            coverage = await measure(database, result, lessons, first[-1].directory)
+            report = build_report(lessons, coverage, show=show)
+            await _add_model_outcome(report, database, len(first), model.requests)
+            return report
+
+
+async def _add_model_outcome(
+    report: Report, database: Database, sessions: int, requests: Sequence[dict[str, Any]]
+) -> None:
+    """Add what a model was asked, and what became of what it answered."""
+    if not requests:
+        return
+    report.add(
+        "tokens of questions a session, instruction included", sum(map(count_prompt_tokens, requests)) / sessions
+    )
+    reasons = "select coalesce(rejected, quarantined, 'taken') from candidate where extractor like 'model:%%'"
+    async with database.connection() as conn:
+        outcomes = Counter(await fetch_column(conn, reasons))
+        told = await fetch_column(conn, TOLD_OBSERVATIONS)
+    for reason, count in outcomes.most_common():
+        report.add(f"model's answers: {reason}", count)
+    report.add("observations told", len(told))
+    report.notes += [f"observation: {sentence}" for sentence in told]
 
 
 def main() -> None:
@@ -148,8 +184,13 @@ def main() -> None:
     parser.add_argument("--lessons", type=Path, required=True, help="JSONL: id, lesson, needs_model, match")
     parser.add_argument("--train", type=int, required=True, help="sessions to learn from, the first in time")
     parser.add_argument("--show", action="store_true", help="also print the lines")
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="JSONL: what a model answered about each session")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the questions without an answer here")
     options = parser.parse_args()
-    report = asyncio.run(run(options.folder, options.lessons, options.train, show=options.show))
+    asked = SessionAnswers(options.answers) if options.answers or options.write else None
+    report = asyncio.run(run(options.folder, options.lessons, options.train, asked, show=options.show))
+    if asked is not None and options.write:
+        options.write.write_text("".join(f"=== {key}\n{lines}\n\n" for key, lines in asked.unknown.items()), "utf-8")
     product_runs.print_report(report, options.json)
 
 

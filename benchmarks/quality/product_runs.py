@@ -91,11 +91,11 @@ def freeze_clock() -> FrozenClock:
     return FrozenClock(datetime.now(UTC))
 
 
-async def run_night(database: Database, server: BenchmarkServer) -> dict[str, Any]:
+async def run_night(database: Database, server: BenchmarkServer, **settings: Any) -> dict[str, Any]:
     """Run the consolidation two days later, when no session is active any more; return its report."""
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(timedelta(days=2))
-    return await JobRunner(database, server.default_settings()).run_now("consolidation")
+    return await JobRunner(database, server.default_settings().model_copy(update=settings)).run_now("consolidation")
 
 
 async def load_sessions(conn: Connection) -> list[SessionRow]:

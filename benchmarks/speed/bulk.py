@@ -27,12 +27,14 @@ from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
+from tests.unit.formats.agent_logs import LOGS, AgentLog
 
 TITLE = "prepared rows against COPY of the same rows, and imports of each format"
 ROUNDS = {"tiny": 5, "small": 15, "full": 31}
 ROWS = {"tiny": 100, "small": 1000, "full": 1000}  # an import's buffer holds a thousand events
 LARGE_ROWS = {"tiny": 200, "small": 10_000, "full": 100_000}
 FORMAT_BYTES = {"tiny": 50_000, "small": 4_000_000, "full": 20_000_000}
+BUILT_TURNS = {"tiny": 20, "small": 5_000, "full": 20_000}
 FOLDER_BYTES = {"tiny": (100_000, 400_000), "small": (20_000_000, 100_000_000), "full": (50_000_000, 500_000_000)}
 COPY_PLAIN = "copy plain (session_id, seq, event_type, data, created_at, task_id, tool_name) from stdin"
 
@@ -46,6 +48,8 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
         async with server.open_database() as database:
             for name in FORMATS:
                 await _measure_import(database, samples, name, Path(folder) / name, FORMAT_BYTES[scale], report)
+            for name in LOGS:
+                await _measure_agent(server, name, Path(folder) / f"built-{name}", BUILT_TURNS[scale], report)
         await _measure_memory(server, samples, Path(folder), scale, report)
     return report
 
@@ -114,6 +118,27 @@ async def _measure_import(
     report.add(f"import {name}", written / 1e6 / seconds, f"MB/s, {imported.events / seconds:,.0f} events/s")
     if imported.repeated or imported.problem_count:
         report.notes.append(f"{name}: {imported.repeated} events repeated, {imported.problem_count} problems")
+
+
+async def _measure_agent(server: BenchmarkServer, name: str, folder: Path, turns: int, report: Report) -> None:
+    """Import the log of an agent of which there are no samples, as the tests build it."""
+    path, size = await asyncio.to_thread(_build_log, LOGS[name](), folder, turns)
+    async with server.open_database() as database:
+        started = time.perf_counter()
+        imported = await import_sources(database, [ImportSource(path, FORMATS[LOGS[name].name])])
+        seconds = time.perf_counter() - started
+    report.add(f"import {name}, built", size / 1e6 / seconds, f"MB/s, {imported.events / seconds:,.0f} events/s")
+
+
+def _build_log(log: AgentLog, folder: Path, turns: int) -> tuple[Path, int]:
+    """Return a log of many turns, and its size."""
+    records = log.header()
+    for number in range(turns // 10 if log.name == "openhands" else turns):  # which has a file for each event
+        records += log.prompt(f"Look at case {number} of the shop.")
+        records += log.call(f"make t{number}", "ok\n" * 40, False)
+        records += log.answer(f"Case {number} is done.")
+    path = log.write(folder, records)
+    return path, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 async def _measure_memory(

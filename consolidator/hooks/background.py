@@ -18,6 +18,7 @@ from typing import Any
 
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.hooks.usage import judge_fixes
@@ -87,7 +88,9 @@ class TranscriptImports:
         except OSError:
             return
         is_log = path.suffix == ".jsonl" or (path.suffix == ".json" and status.st_size <= MAX_OBJECT)
-        if is_log and path.is_absolute() and path.is_file() and status.st_uid == os.geteuid():
+        is_log = is_log and path.is_absolute() and path.is_file()
+        is_ours = CLIENTS[call.agent].log is not None  # found where the client keeps it, not named by a payload
+        if (is_log or is_ours) and status.st_uid == os.geteuid():
             self._waiting[call.session_id] = (call.agent, path)
             self._changed.set()
 

@@ -9,18 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.installation import KNOWN_NAMES, KNOWN_PACKAGES, PACKAGE_MANAGERS
+from consolidator.memory.calls.shell import Command, parse_commands
+from consolidator.memory.calls.shell_programs import PLAIN_PROGRAMS, SHELLS, SUBCOMMAND_PROGRAMS
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, PATH_KEYS, READING_TOOLS, tool_base_name
+from consolidator.memory.calls.tool_kinds import (
+    EDITING_TOOLS,
+    INSPECTING_PROGRAMS,
+    PATH_KEYS,
+    READING_TOOLS,
+    tool_base_name,
+)
 from consolidator.memory.facts.candidates import REDACTED_MARK, FactExtractor, Proposals
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.transcript import Origins, TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
@@ -37,8 +46,29 @@ EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the 
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
 SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
 NEVER_RUN = "names a project's call that nothing here ran or shows"
+UNKNOWN = "names a package or program that neither the project nor a person knows"
+COMMON_WORDS = "shares only words that most sessions have"
+CHANGED = "(its file was changed and committed: is it so again, or ended?)"
+COMMON_SHARE, MIN_COMMON = 0.15, 3  # of a project's sessions, at which a word that they share proves nothing
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
+_COMMITS = re.compile(r"\bgit\b[^;&|\n]*?\scommit\b[^;&|\n]{0,80}")
+_PACKAGE = re.compile(r"(?:@[a-z][\w.-]*/)?[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?:@[\w.^~-]+)?")
+_CALLED_A_PACKAGE = re.compile(
+    r"\b(?:package|library|linter|formatter|bundler|runner|tool|program|plugin|preset|dependency|extension|image)s?\b"
+    r"(?: [\w']+){0,4}? ((?:@[\w.-]+/)?[a-z][a-z0-9]*(?:-[a-z0-9]+)+)(?![\w/-]|\.\w)",
+    re.IGNORECASE,
+)
+_WELL_KNOWN = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS | SHELLS | PACKAGE_MANAGERS | KNOWN_PACKAGES | KNOWN_NAMES.keys()
+_WELL_KNOWN |= {
+    "commit-msg",
+    "pre-commit",
+    "pre-push",
+    "pre-rebase",
+    "post-merge",
+    "post-checkout",
+    "prepare-commit-msg",
+}
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
 _NAME = re.compile(
     r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*|[a-z]+(?:-[a-z]+)+)"
@@ -113,11 +143,38 @@ class KnownObservation:
         return f"K{int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100_000}"
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectWords:
+    """The words of a project's other sessions: what is common in all of them tells no two sessions from others."""
+
+    sessions: tuple[frozenset[str], ...] = ()  # content words, of each session
+    typed: frozenset[str] = frozenset()  # words of names that persons typed in them
+
+    def is_rare(self, word: str) -> bool:
+        """Tell whether fewer than 15 % of the sessions, or only two of them, have a word."""
+        count = sum(word in words for words in self.sessions)
+        return count < max(MIN_COMMON, COMMON_SHARE * len(self.sessions))
+
+
+def is_changed(item: KnownObservation, committed: Sequence[TranscriptLine]) -> TranscriptLine | None:
+    """Return the commit of a file that a known sentence names, after the file was edited; None where there is none."""
+    places = [name.strip("./") for name in _names(item.sentence) if "." in name or "/" in name]
+    return next(
+        (
+            line
+            for line in reversed(committed)
+            if any(place and f"/{line.detail}".endswith(f"/{place}") for place in places)
+        ),
+        None,
+    )
+
+
 def read_observations(
     chunk: TranscriptChunk,
     answer: Mapping[str, Any],
     source: FactExtractor,
     known: Sequence[KnownObservation] = (),
+    project_words: ProjectWords = ProjectWords(),
 ) -> Proposals:
     """Return the observations of an answer, and what it says of known ones, as candidates; none outside a project."""
     proposals, project = Proposals(), source.session.project
@@ -125,7 +182,7 @@ def read_observations(
         return proposals
     lines = chunk.named_lines()
     by_name = {item.name: item for item in known}
-    reader = _Reader(chunk, source, proposals)
+    reader = _Reader(chunk, source, proposals, chunk.origins.vouched | project_words.typed)
     for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
         reason = strip_invisible(" ".join(str(stated["sentence"]).split()))
         proofs = [lines[name] for name in map(str, stated.get("proof", ())) if name in lines and name[0] in "FC"]
@@ -142,9 +199,17 @@ def read_observations(
     for key, is_end in (("again", False), ("ended", True)):
         for cited in answer.get(key, [])[:MAX_OBSERVATIONS]:
             known_item = by_name.get(str(cited["known"]))
-            quote_words = content_words(str(cited["quote"]))
-            if known_item is not None and quote_words & content_words(known_item.sentence):
-                reader.add(known_item, cited, lines.get(str(cited["line"])), is_end=is_end)
+            if known_item is None:
+                continue
+            shared = content_words(str(cited["quote"])) & content_words(known_item.sentence)
+            line = lines.get(str(cited["line"]))
+            if shared and not any(map(project_words.is_rare, shared)):
+                reader.reject(known_item, line, COMMON_WORDS)
+            elif shared and reader.add(known_item, cited, line, is_end=is_end):
+                by_name.pop(known_item.name)
+    for item in by_name.values():  # of which nothing was said: what may be no longer so is not told
+        if (commit := is_changed(item, chunk.origins.committed)) is not None:
+            reader.propose(item, commit, commit.text, is_end=True)
     return proposals
 
 
@@ -155,6 +220,13 @@ class _Reader:
     chunk: TranscriptChunk
     source: FactExtractor
     proposals: Proposals
+    vouched: frozenset[str]
+
+    def reject(self, item: KnownObservation, line: TranscriptLine | None, reason: str) -> None:
+        """Add what an answer says of an observation as what is none."""
+        quote, subject = redact(item.sentence)[:400], redact(item.subject)[:80]
+        place = line or self.chunk.lines[0]
+        self.proposals.rejected.append(self.source.reject(place, item.predicate, reason, quote, subject))
 
     def add(
         self,
@@ -165,35 +237,79 @@ class _Reader:
         *,
         reason: str | None = None,
         is_end: bool = False,
-    ) -> None:
-        """Add what the answer says of one observation; `reason`: the model's own words, where the program has more."""
+    ) -> bool:
+        """Add what the answer says of one observation, and return whether it may be so.
+
+        `reason`: the model's own words, where the program has more.
+        """
         quotes = line.find_quote(str(cited["quote"])) if line else ()
         said = item.sentence if reason is None else reason
         rejected = NO_MOMENT if not str(cited.get("moment", "-")).strip() else None
         rejected = rejected or _rejection(item, said, quotes, line, is_end=is_end)
         if line is None or rejected:
-            quote, subject = redact(item.sentence)[:400], redact(item.subject)[:80]
-            place = line or self.chunk.lines[0]
-            self.proposals.rejected.append(self.source.reject(place, item.predicate, rejected or "", quote, subject))
-            return
-        told = [words for words in self.chunk.told if words[0] < line.seq]
-        if line.is_persons:  # a person's word, which ends one
-            held = None
-        elif is_end:
-            held = TOLD if is_told(quotes[0], (), told) else None
-        else:
-            names = _names(said)
-            held = _objection(said, quotes[0], line, names, told, self.source.session.project or "")
-            shown = " ".join([quotes[0], *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
-            if held is None and names and not any(name.casefold() in shown for name in names):
-                held = NOT_IN_QUOTE
-            if held is None and reason is not None and not _projects_calls(*_CODE.findall(said)) <= self.chunk.ran:
-                held = NEVER_RUN
+            self.reject(item, line, rejected or "")
+            return False
+        shown = " ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *proofs)).casefold()
+        held = None
+        if not line.is_persons:  # a person's word, which ends one
+            held = self._objection(said, quotes[0], line, proofs, is_new=reason is not None, is_end=is_end)
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
         # A result proves no made-up command or name: each in code marks stands in what shows it.
-        shown = " ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *proofs)).casefold()
         is_proved = is_proved and all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
-        source, evidence = self.source, [proof for proof in proofs if proof.kind == "F" and proof is not line]
+        evidence = [proof for proof in proofs if proof.kind == "F" and proof is not line]
+        self.propose(item, line, quotes[0], evidence, is_proved=is_proved, held=held, is_end=is_end)
+        return True
+
+    def _objection(
+        self,
+        said: str,
+        quote: str,
+        line: TranscriptLine,
+        proofs: Sequence[TranscriptLine],
+        *,
+        is_new: bool,
+        is_end: bool,
+    ) -> str | None:
+        """Return why a person has to review first what an agent's line or a call's is cited for."""
+        told = [words for words in self.chunk.origins.told if words[0] < line.seq]
+        if is_end:
+            return TOLD if is_told(quote, (), told) else None
+        names = _names(said)
+        held = TOLD if is_told(quote, names, told, self._is_own) else None
+        held = held or _objection(said, quote, line, self.source.session.project or "")
+        results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
+        shown = " ".join([quote, *(f"{each.detail} {each.text} {each.outcome}" for each in results)]).casefold()
+        if held is None and names and not any(name.casefold() in shown for name in names):
+            return NOT_IN_QUOTE
+        if held is None and is_new and not _projects_calls(*_CODE.findall(said)) <= self.chunk.origins.ran:
+            return NEVER_RUN
+        if held is None and is_new and _unknown_program(said, self.vouched) is not None:
+            return UNKNOWN
+        return held
+
+    def _is_own(self, name: str) -> bool:
+        """Tell whether a name is the project's: of a file that was read, or of what a person typed or agreed to."""
+        origins = self.chunk.origins
+        return name in origins.vouched or any(name in text for _, text in origins.read)
+
+    def propose(
+        self,
+        item: KnownObservation,
+        line: TranscriptLine,
+        quote: str,
+        evidence: Sequence[TranscriptLine] = (),
+        *,
+        is_proved: bool = False,
+        held: str | None = None,
+        is_end: bool = False,
+    ) -> None:
+        """Add a candidate; words of the agent that a file has, too, are a tool's: their readers are one witness.
+
+        A doubt, which no words are about, is a tool's, too: the next witness is enough to end it.
+        """
+        source = self.source
+        read = [text for seq, text in self.chunk.origins.read if seq < line.seq]
+        is_tools = line.kind == "E" or (line.kind in ("A", "S") and not is_end and _is_repeated(quote, read))
         self.proposals.candidates.append(
             source.propose(
                 line,
@@ -205,8 +321,8 @@ class _Reader:
                 sentence=item.sentence,
                 kind=OBSERVATION,
                 confidence="explicit" if is_proved else "inferred",
-                trust="agent",
-                quote=quotes[0],
+                trust="tool" if is_tools else "agent",
+                quote=quote,
                 evidence=tuple((proof.seq, proof.text) for proof in evidence),
                 quarantined=held,
                 valid_to=line.occurred_at if is_end else None,
@@ -267,17 +383,8 @@ def _rejection(
     return lesson_harm(item.sentence, None, None)
 
 
-def _objection(
-    said: str,
-    quote: str,
-    line: TranscriptLine,
-    names: Sequence[str],
-    told: Sequence[tuple[int, str, bool]],
-    project: str,
-) -> str | None:
-    """Return why a person has to review an observation first."""
-    if is_told(quote, names, told):
-        return TOLD
+def _objection(said: str, quote: str, line: TranscriptLine, project: str) -> str | None:
+    """Return why a person has to review an observation first, whoever told it."""
     paths = [path for path in _PATH.findall(f"{said} {quote}") if not _SYSTEM.match(path)]
     if any(path != project and not path.startswith(f"{project.rstrip('/')}/") for path in paths):
         return ELSEWHERE
@@ -288,40 +395,81 @@ def _objection(
     return None
 
 
-def told_texts(events: Sequence[Event], *, is_subagent: bool = False) -> tuple[tuple[int, str, bool], ...]:
-    """Return what was told to an agent, folded: its seq, its words, and whether strangers may have chosen them.
+def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origins:
+    """Return where an agent's words may come from: what others told it, what it read, what ran, what is vouched for.
 
-    That is what came by web, MCP, a sub-agent, an issue, another host, a document or an installed package, what a
+    Told is what came by web, MCP, a sub-agent, an issue, another host, a document or an installed package, what a
     person passed on, and what a harness or memory wrote. Of a document of the project only the words count: the names
-    in it are those of the project.
+    in it are those of the project, which vouches for them as its other files do. What a program prints vouches for
+    nothing.
     """
+    told: list[tuple[int, str, bool]] = []
+    read: list[tuple[int, str]] = []
+    vouching, ran, committed = [], set[str](), list[TranscriptLine]()
+    edited: dict[str, None] = {}
     pairer = CallPairer()
-    texts: list[tuple[int, str, bool]] = []
-    plans = {event.seq - 1 for event in events if event.data.get("approves") == "plan"}  # the agent's own
+    plans = {event.seq - 1 for event in events if event.data.get("approves") == "plan"}  # a person agreed to them
     for event in events:
         if event.type is EventType.USER_MESSAGE and event.data.get("origin") != "compaction":
             text = str(event.data.get("text") or "")
-            is_persons = event.data.get("origin", "user") == "user" and event.is_persons_word
-            passed_on = split_quoted(text)[1] if is_persons and not is_subagent else text
-            texts.append((event.seq, passed_on, not is_subagent and event.seq not in plans))
+            is_persons = event.data.get("origin", "user") == "user" and event.is_persons_word and not is_subagent
+            own, passed_on = split_quoted(text) if is_persons else ("", text)
+            told.append((event.seq, passed_on, not is_subagent and event.seq not in plans))
+            vouching.append(text if event.seq in plans else own)
         elif event.type is EventType.SUBAGENT_COMPLETE:
-            texts.append((event.seq, json.dumps(dict(event.data), ensure_ascii=False), True))
-        if (call := pairer.feed(event)) is not None:
-            texts.append((event.seq, *_told_part(call)))
-    return tuple((seq, folded, is_foreign) for seq, text, is_foreign in texts if (folded := _fold(text)))
-
-
-def ran_calls(events: Sequence[Event]) -> frozenset[str]:
-    """Return the project's own calls, such as those of a task runner, that ran or that its files and results show."""
-    pairer = CallPairer()
-    calls = [call for event in events if (call := pairer.feed(event)) is not None]
-    return frozenset().union(
-        *(
-            _projects_calls(shell_command(call.tool, call.arguments) or "", "" if foreign else call.result_text)
-            for call in calls
-            for _, foreign in (_told_part(call),)
-        )
+            told.append((event.seq, json.dumps(dict(event.data), ensure_ascii=False), True))
+        if (call := pairer.feed(event)) is None:
+            continue
+        line, paths = shell_command(call.tool, call.arguments) or "", _paths(call)
+        told_part, is_foreign = _told_part(call, line, paths)
+        told.append((event.seq, told_part, is_foreign))
+        ran |= _projects_calls(line, "" if is_foreign else call.result_text)
+        commands = parse_commands(line)
+        if not is_foreign and _is_reading(call, commands):
+            vouching.append(call.result_text)
+            if not told_part:
+                read.append((event.seq, f"{' '.join(paths)} {line} {call.result_text}"))
+        if not call.ok:
+            continue
+        vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
+        if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
+            edited |= dict.fromkeys(paths)
+        elif (commit := _COMMITS.search(line)) is not None:
+            committed += [
+                TranscriptLine(call.seq, "E", redact(commit[0].strip()), event.occurred_at, path) for path in edited
+            ]
+            edited = {}
+    return Origins(
+        tuple((seq, folded, is_foreign) for seq, text, is_foreign in told if (folded := _fold(text))),
+        tuple((seq, folded) for seq, text in read if (folded := _fold(text))),
+        frozenset(ran),
+        words_of_names(vouching),
+        tuple(committed),
     )
+
+
+def words_of_names(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words of texts as names of packages and programs are looked up in them."""
+    words = {word.rstrip(".,:;/") for text in texts for word in _WORD.findall(text.casefold())}
+    return frozenset(words | {name for word in words if (name := word[:1] + word[1:].partition("@")[0])})
+
+
+def _is_reading(call: CompletedCall, commands: Sequence[Command]) -> bool:
+    """Tell whether a call's result is what the project's files hold, and nothing that a program says."""
+    if commands:
+        return all(command.program in INSPECTING_PROGRAMS or command.program == "cd" for command in commands)
+    return READING_TOOLS.fullmatch(tool_base_name(call.tool).lower()) is not None
+
+
+def _unknown_program(said: str, vouched: frozenset[str]) -> str | None:
+    """Return the first package or program that a sentence names and nothing vouches for."""
+    names = [match[1].lower() for match in _CALLED_A_PACKAGE.finditer(_CODE.sub("x", said))]
+    for span in _CODE.findall(said):
+        words = span.strip("` ").split()
+        commands = parse_commands(" ".join(words)) if len(words) > 1 else []
+        names += [command.program for command in commands] or words[:1]
+    packages = (name for name in names if _PACKAGE.fullmatch(name))
+    return next((name for name in packages if name.partition("@")[0] not in vouched | _WELL_KNOWN), None)
 
 
 def _projects_calls(*texts: str) -> frozenset[str]:
@@ -329,27 +477,40 @@ def _projects_calls(*texts: str) -> frozenset[str]:
     return frozenset(" ".join(filter(None, match.groups())) for match in found)
 
 
-def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]]) -> bool:
-    """Tell whether half of a quote's runs of five words stand in what was told, or a name in what strangers told."""
+def is_told(
+    quote: str,
+    names: Sequence[str],
+    told: Sequence[tuple[int, str, bool]],
+    own: Callable[[str], bool] = lambda _: False,
+) -> bool:
+    """Tell whether half of a quote's runs of five words stand in what was told, or a name only in what strangers told.
+
+    `own` tells whether a name is the project's: a person or a file of it has it, too.
+    """
+    named = {folded for name in names if len(folded := _fold(name)) > 1 and not own(folded)}
+    is_named = any(is_foreign and f" {name} " in f" {text} " for name in named for _, text, is_foreign in told)
+    return is_named or _is_repeated(quote, [text for _, text, _ in told])
+
+
+def _is_repeated(quote: str, texts: Sequence[str]) -> bool:
+    """Tell whether half of a quote's runs of five words stand in folded texts."""
     words = _fold(quote).split()
     runs = {" ".join(words[start : start + _RUN]) for start in range(max(1, len(words) - _RUN + 1))}
-    in_told = sum(any(run in text for _, text, _ in told) for run in runs)
-    named = {f" {folded} " for name in names if len(folded := _fold(name)) > 1}
-    is_named = any(is_foreign and name in f" {text} " for name in named for _, text, is_foreign in told)
-    return 2 * in_told >= len(runs) or is_named
+    return 2 * sum(any(run in text for text in texts) for run in runs) >= len(runs)
 
 
-def _told_part(call: CompletedCall) -> tuple[str, bool]:
+def _paths(call: CompletedCall) -> list[str]:
+    values = [call.arguments.get(key) for key in PATH_KEYS] if isinstance(call.arguments, dict) else []
+    return [value for value in values if isinstance(value, str)]
+
+
+def _told_part(call: CompletedCall, line: str, paths: Sequence[str]) -> tuple[str, bool]:
     """Return what of a call's result are words of others, and whether they may be strangers'."""
-    line = shell_command(call.tool, call.arguments)
-    if line is not None:
+    if line:
         is_foreign = any(each.search(line) for each in (_TELLING_COMMAND, *([_INSTALLS] if call.ok else [])))
-        text = line
-    elif call.tool.lower().startswith("mcp__") or not _OWN_TOOL.fullmatch(tool_base_name(call.tool)):
-        is_foreign, text = True, ""
     else:
-        paths = [call.arguments.get(key) for key in PATH_KEYS] if isinstance(call.arguments, dict) else []
-        is_foreign, text = False, " ".join(path for path in paths if isinstance(path, str))
+        is_foreign = call.tool.lower().startswith("mcp__") or not _OWN_TOOL.fullmatch(tool_base_name(call.tool))
+    text = line or ("" if is_foreign else " ".join(paths))
     if is_foreign or _DOCUMENT.search(text):
         return call.result_text, is_foreign or _FOREIGN_DOCUMENT.search(text) is not None
     documents = [match[0] for match in _FROM_DOCUMENT.finditer(call.result_text)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -161,13 +162,85 @@ def test_kimi_is_told_it_at_its_first_prompt(home: Path, later: Mapping[str, str
     (file := home / ".kimi-code/config.toml").write_text(own := 'model = "k" # the good one\n')
     run_cli("import", environment=later)
     run_cli("install", "kimi", "--yes", environment=later)
-    (hook,) = tomllib.loads(file.read_text())["hooks"]
+    hook, _ = tomllib.loads(file.read_text())["hooks"]
     prompt = [{"type": "text", "text": "Which indentation do we use?"}]
     answer = run_hook(hook["command"], later, hook_event_name="UserPromptSubmit", prompt=prompt).stdout
     assert answer.startswith("<recalled-memory>")
     assert "tabs for indentation" in answer
     run_cli("uninstall", "kimi", "--yes", environment=later)
     assert file.read_text() == own
+
+
+@pytest.mark.parametrize("agent", ["copilot", "kimi"])
+def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
+    home: Path, later: Mapping[str, str], agent: str
+) -> None:
+    run_cli("install", agent, "--yes", "--no-history", environment=later)
+    assert run_cli("sessions", "--json", environment=later).stdout.strip() == "[]"
+    if agent == "kimi":
+        hooks = {hook["event"]: hook for hook in tomllib.loads((home / ".kimi-code/config.toml").read_text())["hooks"]}
+        command = hooks["SessionEnd"]["command"]
+    else:
+        settings = json.loads((home / ".copilot/hooks/consolidator.json").read_text())
+        command = settings["hooks"]["SessionEnd"][0]["command"]
+    body = {"session_id": f"s-{agent}", "cwd": "/work/shop", "hook_event_name": "SessionEnd", "reason": "exit"}
+    subprocess.run(["sh", "-c", command], input=json.dumps(body), env=later, text=True, timeout=PATIENCE, check=True)
+    assert wait_for(lambda: agent in run_cli("sessions", environment=later).stdout)
+
+
+DRIVER = """
+import { Consolidator } from "./plugin.mjs"
+const hooks = await Consolidator({ directory: "/work/shop" })
+const told = []
+for (const sessionID of ["s", "s", "s", undefined]) {
+  const output = { system: ["own"] }
+  await hooks["experimental.chat.system.transform"]({ sessionID }, output)
+  told.push(output.system)
+}
+if (process.argv[2]) await hooks.event({ event: { type: process.argv[2], properties: { sessionID: "s" } } })
+console.log(JSON.stringify(told))
+"""
+
+
+def run_plugin(file: Path, environment: Mapping[str, str], event: str = "") -> list[list[str]]:
+    """Load a plugin as OpenCode does; return what it adds to the system prompt of four calls of a model."""
+    (file.parent / "plugin.mjs").write_text(file.read_text())
+    (driver := file.parent / "driver.mjs").write_text(DRIVER)
+    done = subprocess.run(
+        [str(shutil.which("node")), str(driver), event],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return [system[1:] for system in json.loads(done.stdout)]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_opencodes_plugin_tells_each_call_of_a_session_the_same_and_imports_it(
+    home: Path, later: Mapping[str, str]
+) -> None:
+    run_cli("install", "opencode", "--yes", "--no-history", environment=later)
+    file = home / ".config/opencode/plugins/consolidator.js"
+    assert "already" in run_cli("install", "opencode", "--yes", "--no-history", environment=later).stdout
+    assert run_plugin(file, later, "session.updated")[3] == []
+    assert wait_for(lambda: run_plugin(file, later, "session.idle"))
+    assert wait_for(lambda: "opencode" in run_cli("sessions", environment=later).stdout)
+    run_cli("import", environment=later)
+    run_cli("run", "consolidation", environment=later)
+
+    def told() -> list[list[str]] | None:
+        calls = run_plugin(file, later)
+        return calls if calls[2] else None
+
+    calls = wait_for(told)
+    assert isinstance(calls, list)
+    assert calls[2][0].startswith("<recalled-memory>")
+    assert "tabs for indentation" in calls[2][0]
+    assert calls[3] == []  # without a session, as for a title
+    run_cli("uninstall", "opencode", "--yes", environment=later)
+    assert not file.exists()
 
 
 def test_opencode_is_given_the_server_and_a_line_of_guidance(home: Path, later: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ from consolidator.api.schemas import (
     StoredSeed,
     Task,
     accept_members,
+    of_row,
 )
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
@@ -36,6 +37,7 @@ from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.creation import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
+from consolidator.runtime.session.fold import OpenCall as FoldedCall
 from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.runtime.session.safe_points import Recovery
 from consolidator.runtime.turn import sessions as runtime
@@ -131,17 +133,9 @@ class Woken(BaseModel):
     action: str = Field(description="what is done about it: the row of the recovery table")
 
 
+@of_row(FoldedCall, only="seq call_id tool arguments message_id state", state="waiting: for a person's decision")
 class OpenCall(RowAnswer):
     """A call without a result."""
-
-    seq: int
-    call_id: str
-    tool: str
-    arguments: Any
-    message_id: str | None
-    state: Literal["maybe_ran", "waiting", "granted", "denied", "not_started"] = Field(
-        description="waiting: for a person's decision"
-    )
 
 
 class SubAgentOf(RowAnswer):

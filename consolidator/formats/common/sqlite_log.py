@@ -36,7 +36,9 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
         source = _copy(path, Path(folder)) if changes_beside(path)[0] else path
         query = "mode=ro&immutable=1" if source is path else "mode=rw"
         try:
-            with closing(sqlite3.connect(f"{source.resolve().as_uri()}?{query}", uri=True)) as connection:
+            # An import goes on in whichever thread is free.
+            uri = f"{source.resolve().as_uri()}?{query}"
+            with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
                 connection.row_factory = sqlite3.Row
                 connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)

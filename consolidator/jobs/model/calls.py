@@ -128,8 +128,8 @@ class ModelCalls:
         request: ModelRequest,
         parts: Sequence[tuple[str, str]],
         split: Callable[[dict[str, Any]], Sequence[dict[str, Any] | None]],
-    ) -> None:
-        """Ask about several sessions at once, and store each one's part of the answer as that to its own question.
+    ) -> Sequence[dict[str, Any] | None]:
+        """Ask about several sessions at once; store and return each one's part of the answer, as to its own question.
 
         `parts` are the keys of these questions, each with its session.
         `split` returns the parts in order, None for one that is no answer. Raises what `ask` raises.
@@ -137,18 +137,18 @@ class ModelCalls:
         if self.stop_reason is not None:
             raise ModelUnavailable(self.stop_reason)
 
-        def read(reply: ModelReply) -> tuple[None, list[StoredAnswer]]:
-            answers = zip(parts, split(parse_reply(reply, request.schema)), strict=False)
+        def read(reply: ModelReply) -> tuple[Sequence[dict[str, Any] | None], list[StoredAnswer]]:
+            answers = split(parse_reply(reply, request.schema))
             stored: list[StoredAnswer] = [
                 (key, session, json.dumps(answer, ensure_ascii=False))
-                for (key, session), answer in answers
+                for (key, session), answer in zip(parts, answers, strict=False)
                 if answer is not None
             ]
             self._answered_in_parts |= {key for key, _, _ in stored}
-            return None, stored
+            return answers, stored
 
         async with self._semaphore:
-            await self._call_with_retries(plan_call(request, None), partial(self._send, request, read))
+            return await self._call_with_retries(plan_call(request, None), partial(self._send, request, read))
 
     async def list_unanswered(self, keys: Sequence[str]) -> set[str]:
         """Return those keys of questions that have no stored answer."""

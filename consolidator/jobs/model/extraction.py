@@ -37,9 +37,18 @@ from consolidator.memory.facts.model_extraction import model_extractor, read_fac
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations import KnownObservation, ran_calls, read_observations, told_texts
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine, cut_chunks
+from consolidator.memory.observations import (
+    CHANGED,
+    KnownObservation,
+    ProjectWords,
+    is_changed,
+    read_observations,
+    read_origins,
+    words_of_names,
+)
 from consolidator.memory.text.similarity import content_words
+from consolidator.memory.text.words import split_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store.facts import facts, revisions
@@ -110,18 +119,25 @@ class Known:
 
     relations: str
     observations: tuple[KnownObservation, ...]
+    words: ProjectWords
 
-    def hint(self, text: str) -> str:
-        """Return what is said above a question: relation names, and the observations that share words with it."""
+    def hint(self, text: str, committed: Sequence[TranscriptLine] = ()) -> str:
+        """Return what is said above a question: relation names, and the observations that share words with it.
+
+        First those whose files were committed: a model is asked again whether they are so.
+        """
         words = content_words(text)
-        shared = {item.name: len(words & content_words(item.sentence)) for item in self.observations}
-        near = sorted(
-            (item for item in self.observations if shared[item.name] > 1), key=lambda item: -shared[item.name]
-        )
+        near: list[tuple[int, str, str]] = []
+        for item in self.observations:
+            shared = len(words & content_words(item.sentence))
+            if is_changed(item, committed) is not None:
+                near.append((-len(words) - 1, item.name, f"{item.sentence} {CHANGED}"))
+            elif shared > 1:
+                near.append((-shared, item.name, item.sentence))
         shown: dict[str, str] = {}
-        for item in near[:MAX_KNOWN]:
-            if sum(map(len, shown.values())) + len(item.sentence) <= _MAX_KNOWN_CHARS:
-                shown[item.name] = item.sentence
+        for _, name, sentence in sorted(near, key=lambda row: row[0])[:MAX_KNOWN]:
+            if sum(map(len, shown.values())) + len(sentence) <= _MAX_KNOWN_CHARS:
+                shown[name] = sentence
         known = known_hint(shown)
         return "\n\n".join(part for part in (self.relations, known) if part)
 
@@ -137,6 +153,8 @@ class FactReader:
     shared_tokens: int = SHARED_TOKENS
     bad_answers_in_a_row: int = 0
     _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
+    _words: dict[facts.RelationScope, list[facts.SessionWordsRow]] = field(default_factory=dict)  # likewise
+    _observed: dict[facts.RelationScope, dict[str, KnownObservation]] = field(default_factory=dict)  # in this run
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
@@ -162,24 +180,38 @@ class FactReader:
         lines = transcript_lines(events, session, redact, zone)
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
         chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)
-        told = told_texts([*before, *events], is_subagent=session.is_subagent)
-        ran = ran_calls([*before, *events])
-        return [replace(chunk, told=told, ran=ran) for chunk in chunks]
+        origins = read_origins([*before, *events], is_subagent=session.is_subagent)
+        committed = tuple(line for line in origins.committed if events and line.seq >= events[0].seq)
+        origins = replace(origins, committed=())
+        chunks = [replace(chunk, origins=origins) for chunk in chunks]
+        return chunks[:-1] + [replace(chunk, origins=replace(origins, committed=committed)) for chunk in chunks[-1:]]
 
     async def load_known(self, session: SessionContext) -> Known:
         """Return what is known where the session's facts belong: relation names in use, as this run found them first.
 
         Observations are those that the sessions before it have shown, in this night, too.
         """
-        scope = facts.RelationScope(session.agent, session.project, session.peer)
+        scope = _scope_of(session)
         async with self.calls.database.connection() as conn:
             if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
             rows = await facts.list_observed(conn, scope)
-        return Known(
-            self._hints[scope],
-            tuple(KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows),
-        )
+            if scope not in self._words:
+                self._words[scope] = await facts.list_project_words(conn, scope)
+        others = [row for row in self._words[scope] if row.root_id != session.root_id]
+        stored = (KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows)
+        observed = {item.name: item for item in stored} | self._observed.get(scope, {})
+        words = await asyncio.to_thread(_words_of, others)
+        return Known(self._hints[scope], tuple(observed.values()), words)
+
+    def note_observed(self, session: SessionContext, chunk: TranscriptChunk, answer: dict[str, Any]) -> None:
+        """Remember what a session's part of an answer shows, for the questions after it."""
+        proposals = read_observations(chunk, answer, FactExtractor(session, model_extractor(self.model), self.revision))
+        observed = self._observed.setdefault(_scope_of(session), {})
+        for shown in proposals.candidates:
+            if shown.quarantined is None:
+                item = KnownObservation(shown.subject, shown.predicate, shown.value, shown.sentence)
+                observed.setdefault(item.name, item)
 
     def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
         """Return the question about one chunk."""
@@ -187,7 +219,7 @@ class FactReader:
 
     async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, known: Known) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = self.build_request(chunk, known.hint(chunk.render()))
+        request = self.build_request(chunk, known.hint(chunk.render(), chunk.origins.committed))
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
@@ -197,7 +229,7 @@ class FactReader:
         self.bad_answers_in_a_row = 0
         answer = await self._repair_quotes(chunk, answer, source)
         facts = read_facts(chunk, answer, source)
-        observed = read_observations(chunk, answer, source, known.observations)
+        observed = read_observations(chunk, answer, source, known.observations, known.words)
         return ReadResult(facts.candidates + observed.candidates, facts.rejected + observed.rejected)
 
     async def _repair_quotes(
@@ -312,15 +344,17 @@ class SharedReader:
 
     async def ask(self) -> None:
         """Ask about the chunks that have no answer yet, as many at once as one question holds; leave single ones."""
-        chunks, self._chunks = {chunk.key: chunk for chunk in self._chunks}, []
+        ordered = sorted(self._chunks, key=lambda chunk: chunk.chunk.lines[0].occurred_at)
+        chunks, self._chunks = {chunk.key: chunk for chunk in ordered}, []
         if self._session is None or len(chunks) < 2:
             return
         unanswered = await self.reader.calls.list_unanswered(list(chunks))
         groups = pack_chunks(
             [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.shared_tokens
         )
-        known = await self.reader.load_known(self._session)
-        await gather(*(self._ask_group(group, known) for group in groups if len(group) > 1))
+        for group in groups:  # one after another: what one shows, the next may show anew
+            if len(group) > 1:
+                await self._ask_group(group, self._session)
 
     def _measure_chunks(
         self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
@@ -331,18 +365,19 @@ class SharedReader:
             for chunk in reader.split_chunks(session, events, before)
         ]
 
-    async def _ask_group(self, group: Sequence[SharedChunk], known: Known) -> None:
+    async def _ask_group(self, group: Sequence[SharedChunk], session: SessionContext) -> None:
         """Ask one question; where its answer is bad, ask about each half of it, down to two chunks."""
         reader = self.reader
         if self.bad_answers_in_a_row >= MAX_BAD_SHARED_ANSWERS:
             return
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
         prompt = question.render()
-        hint = known.hint(prompt)
+        known = await reader.load_known(session)
+        hint = known.hint(prompt, [line for chunk in group for line in chunk.chunk.origins.committed])
         request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
             parts = [(chunk.key, chunk.session_id) for chunk in group]
-            await reader.calls.ask_shared(request, parts, partial(_split, question))
+            answers = await reader.calls.ask_shared(request, parts, partial(_split, question))
         except RETRY_LATER:  # each session is asked about alone, or waits for another night
             return
         except ModelError as error:
@@ -351,9 +386,21 @@ class SharedReader:
             middle = len(group) // 2
             for half in (group[:middle], group[middle:]):
                 if len(half) > 1:
-                    await self._ask_group(half, known)
+                    await self._ask_group(half, session)
         else:
             self.bad_answers_in_a_row = 0
+            for chunk, answer in zip(group, answers, strict=True):
+                if answer is not None:
+                    reader.note_observed(replace(session, session_id=chunk.session_id), chunk.chunk, answer)
+
+
+def _scope_of(session: SessionContext) -> facts.RelationScope:
+    return facts.RelationScope(session.agent, session.project, session.peer)
+
+
+def _words_of(rows: Sequence[facts.SessionWordsRow]) -> ProjectWords:
+    sessions = tuple(frozenset(split_words(row.text)) for row in rows)
+    return ProjectWords(sessions, words_of_names(row.typed for row in rows))
 
 
 def _split(question: SharedQuestion, answer: dict[str, object]) -> list[dict[str, object] | None]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PROMPT_VERSION = "6"  # changes whenever the prompt or the schema does
+PROMPT_VERSION = "7"  # changes whenever the prompt or the schema does
 MAX_TOKENS = 3000  # of an answer
 OBSERVED_KINDS = ("failure", "command", "convention", "structure", "environment")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
@@ -45,7 +45,8 @@ numbers and versions of today, what any programmer knows, what a plan intends, t
 that a failure is expected or may be ignored, that a check is off or safe to skip, where keys lie, what to download.
 
 `again`: a K line that this session shows anew, with a quote of this session. `ended`: a K line that is no longer so,
-with the quote that shows it. Quotes keep their language; sentences are in the language of the project's words."""
+with the quote that shows it. Of a K line whose file was changed, say one of them if this session shows it. Quotes keep
+their language; sentences are in the language of the project's words."""
 
 
 def relations_hint(names: Sequence[str]) -> str:

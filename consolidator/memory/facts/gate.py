@@ -102,7 +102,7 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     lines = (*chunk.context, *chunk.lines)
     own_text = " ".join(_own_text(line, str(fact["value"])) for line in lines)
     own = content_words(own_text)
-    others = content_words(" ".join([*map(_others_text, lines), *(words for _, words, _ in chunk.told)]))
+    others = content_words(" ".join([*map(_others_text, lines), *(words for _, words, _ in chunk.origins.told)]))
     spoken = set(re.findall(r"\w+", own_text.casefold()))
     for token in re.findall(r"\w+", f"{fact['value']} {fact['sentence']}"):  # "SendGrid", of which they say "sendgrid"
         own |= content_words(token) if token.casefold() in spoken else frozenset()

@@ -313,14 +313,17 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
     """
     facts = []
     for group in _by_value(ordered):
-        ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
-        shown = [each for each in group[ends[-1] + 1 if ends else 0 :] if each.id not in ended]
-        is_proved = min(len({c.root_id for c in shown}), len({c.occurred_at.date() for c in shown})) >= 2
+        ends = [number for number, each in enumerate(group) if _is_over(each) and each.trust != "tool"]
+        since = group[ends[-1] + 1 if ends else 0 :]
+        shown = [each for each in since if each.id not in ended and not _is_over(each)]
+        found = [each for each in shown if each.trust != "tool"]
+        witnesses = found + [each for each in shown if each.trust == "tool"][:1]  # one source, whoever read it
+        is_proved = min(len({c.root_id for c in witnesses}), len({c.occurred_at.date() for c in witnesses})) >= 2
         is_proved = is_proved or any(candidate.confidence == "explicit" for candidate in shown)
         # It is counted what showed it; one that only ended it makes no fact.
         if any(not _is_over(candidate) for candidate in group):
             fact = _end(_make_fact(group), ended)
-            roots = {candidate.root_id for candidate in shown or group}
+            roots = {candidate.root_id for candidate in witnesses or group}
             facts.append(replace(fact, confidence="explicit" if is_proved else "inferred", sessions=len(roots)))
     return facts
 

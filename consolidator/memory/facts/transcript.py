@@ -84,13 +84,23 @@ class TranscriptLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Origins:
+    """What a session shows of where an agent's words come from; `observations.read_origins` reads it."""
+
+    told: tuple[tuple[int, str, bool], ...] = ()  # by others: the seq, the words, whether by strangers
+    read: tuple[tuple[int, str], ...] = ()  # in files of the project, folded
+    ran: frozenset[str] = frozenset()  # the project's calls that ran or that results show
+    vouched: frozenset[str] = frozenset()  # names that a person typed, a file of the project holds, or that ran
+    committed: tuple[TranscriptLine, ...] = ()  # files that were edited and then committed, each with its commit
+
+
+@dataclass(frozen=True, slots=True)
 class TranscriptChunk:
     """Lines that are read at once, and a few before them that are only context."""
 
     lines: tuple[TranscriptLine, ...]
     context: tuple[TranscriptLine, ...] = ()
-    told: tuple[tuple[int, str, bool], ...] = field(default=(), repr=False)  # what others told the agent, see `told`
-    ran: frozenset[str] = field(default=frozenset(), repr=False)  # the project's calls that ran or that results show
+    origins: Origins = field(default=Origins(), repr=False)
 
     def named_lines(self) -> dict[str, TranscriptLine]:
         """Return the lines to read, by the names they are shown with, in the order in which they are shown."""

@@ -40,32 +40,10 @@ class _Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The parameters of one function: their schema, and how to call it with what a model wrote."""
+def _inspect_parameters(function: Callable[..., Any], name: str) -> tuple[Mapping[str, Any], BindArguments]:
+    """Return the schema of a function's parameters, and what calls it with what a model wrote.
 
-    function: Callable[..., Any]
-    names: Mapping[str, str]  # field of `model` -> parameter of the function
-    model: type[BaseModel]
-    call_parameter: str | None  # the parameter that takes the CallContext
-    schema: Mapping[str, Any]
-
-    def bind(self, arguments: Mapping[str, Any], call: Any) -> BoundCall:
-        """Return the call with checked arguments. Raises BadArguments where they do not fit."""
-        try:
-            checked = self.model.model_validate(arguments)
-        except ValidationError as error:
-            raise BadArguments(_describe_errors(error, list(self.names.values()))) from error
-        keywords = {self.names[field]: getattr(checked, field) for field in checked.model_fields_set}
-        if self.call_parameter is not None:
-            keywords[self.call_parameter] = call
-        return partial(self.function, **keywords)
-
-
-def inspect_parameters(function: Callable[..., Any], name: str, call_type: type) -> Parameters:
-    """Return a function's parameters. The runtime fills the one annotated `call_type`.
-
-    Raises UsageError for parameters that a model cannot fill.
+    The runtime fills the one annotated CallContext. Raises UsageError for parameters that a model cannot fill.
     """
     try:
         signature = inspect.signature(function)
@@ -80,7 +58,7 @@ def inspect_parameters(function: Callable[..., Any], name: str, call_type: type)
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise UsageError(f"tool {name!r}: a model cannot fill {parameter}; give each parameter a name")
         hint = hints.get(parameter.name, Any)
-        if hint is call_type:
+        if hint is CallContext:
             call_parameter = parameter.name
             continue
         field = f"p{number}"  # pydantic reserves some names: schema, copy, model_..., _private
@@ -88,7 +66,16 @@ def inspect_parameters(function: Callable[..., Any], name: str, call_type: type)
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[field] = (Annotated[hint, Field(alias=parameter.name)], default)
     model, schema = _create_model(name, fields)
-    return Parameters(function, names, model, call_parameter, schema)
+
+    def bind(arguments: Mapping[str, Any], call: CallContext) -> BoundCall:
+        try:
+            checked = model.model_validate(arguments)
+        except ValidationError as error:
+            raise BadArguments(_describe_errors(error, list(names.values()))) from error
+        keywords = {names[field]: getattr(checked, field) for field in checked.model_fields_set}
+        return partial(function, **keywords, **({call_parameter: call} if call_parameter is not None else {}))
+
+    return schema, bind
 
 
 def _create_model(name: str, fields: dict[str, Any]) -> tuple[type[BaseModel], dict[str, Any]]:
@@ -325,8 +312,8 @@ def tool(
         if not _NAME.fullmatch(tool_name):
             raise UsageError(f"{tool_name!r} is not a valid tool name: use at most 64 letters, digits, _ and -")
         description = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-        parameters = inspect_parameters(function, tool_name, CallContext)
-        made = Tool(tool_name, description, parameters.schema, function, parameters.bind, **options)
+        schema, bind = _inspect_parameters(function, tool_name)
+        made = Tool(tool_name, description, schema, function, bind, **options)
         if (made.timeout is not None and made.timeout <= 0) or made.max_result_bytes < 1:
             raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
         return replace(made, idempotent=made.idempotent or not made.side_effect)

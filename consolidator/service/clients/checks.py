@@ -73,6 +73,7 @@ def _check_settings(place: Place) -> list[Check]:
     advice = f"run `consolidator install {client.name}`"
     try:
         hooks, servers = (changes.read_text(path) for path in (place.settings, place.servers))
+        has_all_hooks = has_hooks(client, hooks or client.new_hooks_file)
         has_server = servers is not None and client.servers.has(servers, place.project)
         server = Check(f"{client.name}: MCP server", has_server, str(place.servers), advice)
         if not is_mcp_installed():
@@ -80,7 +81,7 @@ def _check_settings(place: Place) -> list[Check]:
             server = server if has_server else replace(server, found=f"not registered: it needs {INSTALL_MCP}")
         return [
             *_check_retention(client.name, hooks),
-            Check(f"{client.name}: hooks", has_hooks(client, hooks or "{}"), str(place.settings), advice),
+            Check(f"{client.name}: hooks", has_all_hooks, str(place.settings), advice),
             server,
         ]
     except UsageError as error:

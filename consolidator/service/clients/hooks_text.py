@@ -1,10 +1,12 @@
 """What a client's file says of our hooks: added, recognised, and taken out. Pure: texts in, texts out.
 
-Claude Code and Codex keep groups of hooks under an event, Cursor and Copilot the hooks themselves, Kimi TOML tables.
+Claude Code and Codex keep groups of hooks under an event, Cursor and Copilot the hooks themselves, Kimi TOML tables;
+OpenCode runs a program in its own language, which is a file of ours.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -13,17 +15,24 @@ from typing import Any
 
 import tomlkit
 
+import consolidator
 from consolidator.errors import UsageError
 from consolidator.service.clients import json_text
 from consolidator.service.clients.registry import Client, Hook
 from consolidator.service.clients.servers_text import parse_toml
 
 _PROGRAM, _WARNING = "program.py", "warn.py"  # of all hooks but those before a call, and of these
+_PLUGIN = Path(consolidator.__file__).parent / "hooks" / "opencode.js"
 _OURS = tuple(os.path.join(os.sep, "consolidator", "hooks", name) for name in (_PROGRAM, _WARNING))  # how paths end
 
 
 def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: Path) -> str:
     """Return a file with our hooks, each once; an earlier version's give way to them."""
+    if client.hooks_form == "program":
+        if text and not _is_our_program(text):
+            raise UsageError("another program has this name")
+        command = [python, "-I", "-S", str(folder / _PROGRAM), str(data_home)]
+        return _PLUGIN.read_text(encoding="utf-8").replace('"COMMAND"', json.dumps(command))
     wanted = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
     if client.hooks_form == "tables":
         return _add_tables(text, [{"event": event, **entry} for event, entry in wanted.items()])
@@ -43,6 +52,8 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
 
 def remove_hooks(client: Client, text: str) -> str:
     """Return a file without our hooks; what of others stands beside them stays."""
+    if client.hooks_form == "program":
+        return "" if _is_our_program(text) else text
     if client.hooks_form == "tables":
         return _remove_tables(text)
     for event, entries in _list_ours(client, json_text.parse(text)).items():
@@ -57,6 +68,8 @@ def remove_hooks(client: Client, text: str) -> str:
 
 def has_hooks(client: Client, text: str) -> bool:
     """Tell whether a file holds a hook of ours for every event."""
+    if client.hooks_form == "program":
+        return _is_our_program(text)
     if client.hooks_form == "tables":
         ours: Collection[str] = [str(table.get("event")) for table in _list_tables(text)]
     else:
@@ -96,6 +109,10 @@ def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json
         group = entry.get("hooks") if isinstance(entry, dict) else None
         for position, hook in enumerate(group if isinstance(group, list) else []):
             yield ("hooks", event, number, "hooks", position), hook
+
+
+def _is_our_program(text: str) -> bool:
+    return text.startswith(_PLUGIN.read_text(encoding="utf-8").partition("\n")[0])
 
 
 def _is_ours(command: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -58,6 +58,10 @@ class Place:
         find = self.client.guidance_file
         return None if find is None else find(self.home, self.environment, self.project)
 
+    def has_any(self, paths: Sequence[Path]) -> bool:
+        """Tell whether one of its files is among paths."""
+        return any(path in (self.settings, self.servers, self.guidance) for path in paths)
+
     @property
     def logs(self) -> list[Path]:
         """The folders of its sessions' logs."""
@@ -87,7 +91,8 @@ def find_installed_places(settings: Settings) -> list[Place]:
     places = []
     for client in CLIENTS.values():
         paths = [Path(change.path) for change in changes.load_record(_record(client, settings))]
-        folders = {path.parent.parent for path in paths if path.parent.name.startswith(".")}
+        above = {folder for path in paths for folder in path.parents}
+        folders = {folder for folder in above if Place(client, Path.home(), os.environ, folder).has_any(paths)}
         projects = sorted(folder for folder in {*folders, Path.cwd()} if folder.is_dir() and folder != Path.home())
         for project in (None, *projects):
             place = Place(client, Path.home(), os.environ, project)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consolidator.errors import UsageError
-from consolidator.formats.agent_folders import agent_folder
+from consolidator.formats.agent_folders import agent_folder, log_folders
 from consolidator.formats.agents.copilot import split_exit_code
 from consolidator.formats.codex.items import build_result
 from consolidator.formats.common.content import extract_text
@@ -130,7 +131,9 @@ class Client:
     name: str
     title: str
     hooks: tuple[Hook, ...] = ()
-    hooks_form: Literal["groups", "list", "tables"] = "groups"  # JSON: in groups with a matcher, each for itself; TOML
+    hooks_form: Literal["groups", "list", "tables", "program"] = (
+        "groups"  # JSON: in groups, each for itself; TOML; ours
+    )
     hooks_file: FindFile
     servers_file: FindFile
     servers: JsonServers | TomlServers = field(default_factory=JsonServers)
@@ -141,9 +144,22 @@ class Client:
         render_specific_output  # an event, the text -> what to print
     )
     session_fields: tuple[str, ...] = ("session_id",)
+    log: str | None = None  # a session's log in the client's folders; "": one has all; None: a hook says it
     timeout: int = 2  # after which it ends a hook, in its unit; ours ends itself long before
     guidance_file: FindFile | None = None  # that its agent reads: where a client has no hook for a session's start
     advice: str = ""  # what is left for a person to do after an installation
+
+    def find_log(self, payload: Payload, session: str, home: Path, environment: Mapping[str, str]) -> str | None:
+        """Return the path of a session's log, by what a hook says or by where the client keeps it."""
+        if self.log is None:
+            path = payload.get("transcript_path")
+            return path if isinstance(path, str) else None
+        if not re.fullmatch(r"[\w-]{1,100}", session):
+            return None
+        folders = log_folders(self.name, home, environment)
+        if not self.log:
+            return next((str(folder) for folder in folders if folder.exists()), None)
+        return next((str(path) for folder in folders for path in folder.glob(self.log.format(session=session))), None)
 
     def hook(self, event: str) -> Hook | None:
         """Return the hook of an event; None for one that is not of ours."""
@@ -236,6 +252,7 @@ COPILOT = Client(  # event names with a capital: then its payloads have Claude C
         Hook("SessionStart", "session_start"),
         Hook("PostToolUse", "failure", matcher="bash|powershell"),
         Hook("PostToolUseFailure", "failure"),
+        Hook("SessionEnd", "import"),
     ),
     hooks_form="list",
     hooks_file=_below("copilot", "hooks/consolidator.json", ".github/copilot/settings.local.json"),
@@ -244,21 +261,28 @@ COPILOT = Client(  # event names with a capital: then its payloads have Claude C
     new_hooks_file='{\n  "version": 1\n}\n',
     read_error=read_copilot_error,
     render=render_copilots,
+    log="{session}/events.jsonl",
 )
 KIMI = Client(  # it shows its agent what a hook prints at a prompt, and at no other moment
     name="kimi",
     title="Kimi Code",
-    hooks=(Hook("UserPromptSubmit", "prompt"),),
+    hooks=(Hook("UserPromptSubmit", "prompt"), Hook("SessionEnd", "import")),
     hooks_form="tables",
     hooks_file=_below("kimi", "config.toml", ".kimi-code/config.toml"),
     servers_file=_below("kimi", "mcp.json", ".kimi-code/mcp.json"),
     new_hooks_file="",
     render=lambda _, text: text,
+    log="*/{session}",
 )
-OPENCODE = Client(  # plugins are programs of its own: its agent asks the MCP server
+OPENCODE = Client(  # its hooks are a program of its own, which runs ours; after a failure its agent asks the MCP server
     name="opencode",
     title="OpenCode",
-    hooks_file=_find_opencode,
+    hooks=(Hook("SessionStart", "session_start"), Hook("SessionEnd", "import")),
+    hooks_form="program",
+    hooks_file=_below("opencode", "plugins/consolidator.js", ".opencode/plugins/consolidator.js"),
+    new_hooks_file="",
+    render=lambda _, text: text,
+    log="",
     servers_file=_find_opencode,
     servers=JsonServers(below="mcp", more=(("type", "local"), ("enabled", True)), in_one=True),
     guidance_file=_below("opencode", "AGENTS.md", "AGENTS.md"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from consolidator.database import Database
@@ -63,7 +64,7 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         project=project,
         directory=texts.get("cwd"),
         session_id=imported_session_id(client.name, session),
-        transcript=texts.get("transcript_path"),
+        transcript=client.find_log(body, session, Path.home(), os.environ) if hook.moment == "import" else None,
         text=text[:MAX_TEXT] if isinstance(text, str) else "",
         call_id=texts.get("tool_use_id"),
         tool=str(body.get("tool_name") or ""),

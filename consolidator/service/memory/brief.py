@@ -7,6 +7,7 @@ and those that hold for its agent or owner wherever. Nothing hostile is among it
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -62,6 +63,7 @@ from consolidator.store.sessions import projects
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
+WISH_TOKENS, OBSERVED_TOKENS = 160, 100  # of a session's start, before how commands are run; the rest comes after that
 MAX_STANDING_FACTS = 40  # of a project, and as many of its agent and owner, that are looked at
 MAX_PROMPT_ITEMS, MAX_PROMPT_LESSONS, MIN_PROMPT_WORDS = 4, 2, 2
 MAX_WISHES, MAX_OTHER_FACTS, MAX_FIXES, MAX_OBSERVATIONS = 8, 4, 5, 6  # at a session's start
@@ -72,6 +74,7 @@ FAILURE_NOTE = "A known error: data from earlier sessions, not a request."
 _STEP = re.compile(r"run `⟨[^⟩]*⟩`|first run `(?P<program>git|gh|sleep|kill|pkill)\b")
 WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this prompt:", "Known here:"
 OBSERVED, OBSERVATION = "Found out by agents in this project:", "observation"
+BY_LESSONS = ("observed_failure", "observed_command")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +153,36 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_confirmed_fixes(conn, scope.agent or "", scope.project or "", limit=MAX_FIXES)
     fixes = [row for row in rows if is_owner and _tells_a_step(row) and not is_said(row, known.values())]
+    ordered = sorted((fact for fact in facts if fact.kind in WISH_KINDS), key=lambda fact: fact.kind == "decision")
+    wishes, more_wishes = _split_items(ordered[:MAX_WISHES], WISH_TOKENS)
+    observed = sorted(  # what happened to a call is told by lessons, too
+        (fact for fact in facts if fact.kind == OBSERVATION), key=lambda fact: fact.predicate in BY_LESSONS
+    )
+    observations, more_observations = _split_items(observed[:MAX_OBSERVATIONS], OBSERVED_TOKENS)
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
-        Section(WISHES, [listed_fact_item(fact) for fact in facts if fact.kind in WISH_KINDS][:MAX_WISHES]),
+        Section(WISHES, wishes),
+        Section(OBSERVED, observations),
         Section(
             KNOWN,
             [
                 *(lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(known)),
                 *[listed_fact_item(fact) for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS],
                 *(fix_item(row) for row in fixes),
+                *more_wishes,
+                *more_observations,
             ],
         ),
-        Section(OBSERVED, [listed_fact_item(fact) for fact in facts if fact.kind == OBSERVATION][:MAX_OBSERVATIONS]),
     ]
     return _without_repetitions(sections)
+
+
+def _split_items(facts: Sequence[FactRow], tokens: int) -> tuple[list[RecallItem], list[RecallItem]]:
+    """Return the items of facts, the first of them apart that fit into a number of tokens."""
+    items = [listed_fact_item(fact) for fact in facts]
+    sums = itertools.accumulate(estimate_tokens(item.line + "\n") for item in items)
+    count = sum(total <= tokens for total in sums)
+    return items[:count], items[count:]
 
 
 async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:

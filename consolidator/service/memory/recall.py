@@ -26,7 +26,9 @@ from consolidator.memory.recall.block import (
     quoted_item,
     render_block,
     reworded,
+    turn_item,
 )
+from consolidator.memory.recall.episodes import RECORD_OF
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
@@ -60,12 +62,12 @@ MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for so
 MAX_LEADING_LESSONS, MIN_LESSON_COVERAGE = 3, 0.6  # with so much of a question's words, by how much they tell
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
 MAX_EXCERPT = 400  # characters of a turn
-MAX_FEW_FACTS = 12  # of a project, which are told rather than nothing
-MAX_NEAREST_FACTS = 5  # of many, where there are vectors
+MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
+MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
-FACT_VECTORS = "vectors of a fact"  # the name of a channel
+FACT_VECTORS, TURN_VECTORS = "vectors of a fact", "vectors"  # the names of channels
 NOTHING_KNOWN = "nothing known"
 
 
@@ -155,7 +157,9 @@ async def answer_query(
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
     has_match = bool(relevant or lessons)
     if not has_match and is_asked and scope.project:
-        relevant = await _list_few_facts(database, scope) or _nearest_facts(ranked)
+        nearest = {item.citation: item for item in _nearest_items(ranked)}
+        relevant = list(nearest.values())
+        relevant += [item for item in await _list_few_facts(database, scope) if item.citation not in nearest]
     documents = await _without_hostile_commands(database, [_excerpt(item, ranked) for item in relevant[:limit]])
     solutions = await _find_solutions(database, query, scope, viewer)
     is_error, is_question = looks_like_error(query), looks_like_question(query)
@@ -201,11 +205,24 @@ async def _list_few_facts(database: Database, scope: MemoryScope) -> list[Recall
     return [listed_fact_item(row) for row in rows]
 
 
-def _nearest_facts(ranked: Ranked) -> list[RecallItem]:
-    """Return the facts whose vectors are nearest to a question, whatever their words."""
-    scores = next((channel.scores for channel in ranked.channels if channel.name == FACT_VECTORS), {})
-    nearest = sorted((fact for fact in ranked.facts if fact.number in scores), key=lambda fact: -scores[fact.number])
-    return [fact_item(fact, scores[fact.number]) for fact in nearest[:MAX_NEAREST_FACTS]]
+def _nearest_items(ranked: Ranked) -> list[RecallItem]:
+    """Return the facts, and what persons said in few words, whose vectors are nearest to a question."""
+    scores = {name: channel.scores for channel in ranked.channels for name in [channel.name]}
+    of_facts, of_turns = scores.get(FACT_VECTORS, {}), scores.get(TURN_VECTORS, {})
+    facts = [fact for fact in ranked.facts if fact.number in of_facts]
+    proofs = {event for fact in facts for event in fact.events}
+    turns = [
+        turn for turn in ranked.turns if turn.number in of_turns and _is_short_word(turn) and turn.event not in proofs
+    ]
+    items = [fact_item(fact, of_facts[fact.number]) for fact in facts]
+    items += [turn_item(turn, of_turns[turn.number]) for turn in turns]
+    return sorted(items, key=lambda item: -item.score)[:MAX_NEAREST]
+
+
+def _is_short_word(turn: RecalledTurn) -> bool:
+    """Tell whether a person said a turn, in few words that ask nothing."""
+    is_persons = turn.role == "user" and not str(turn.speaker or "").startswith(RECORD_OF)
+    return is_persons and len(turn.text) <= MAX_NEAR_CHARS and not looks_like_question(turn.text)
 
 
 def _count_observed(row: FactRow | index.ProvenFactRow) -> int:
@@ -380,7 +397,7 @@ async def search_vectors(
             kind,
             scale_to_range(*zip(*found, strict=True)),
             weights[kind],
-            FACT_VECTORS if kind == FACT else "vectors",
+            FACT_VECTORS if kind == FACT else TURN_VECTORS,
             cosine=max(cosine for _, cosine in found),
         )
         for kind, found in nearest.items()

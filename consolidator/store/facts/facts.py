@@ -223,6 +223,21 @@ async def list_observed(conn: Connection, scope: RelationScope) -> list[Observat
     return await fetch_all(conn, ObservationRow, _SQL["observed"], values) if scope.project else []
 
 
+@dataclass(frozen=True, slots=True)
+class SessionWordsRow:
+    """What was said in a session, in its first words of each turn, and what of it persons typed."""
+
+    root_id: str
+    text: str
+    typed: str
+
+
+async def list_project_words(conn: Connection, scope: RelationScope) -> list[SessionWordsRow]:
+    """Return what was said in the latest sessions of a scope's project; none without a project."""
+    values = {"agent": scope.agent, "project": scope.project}
+    return await fetch_all(conn, SessionWordsRow, _SQL["project_words"], values) if scope.project else []
+
+
 async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
     """Return the names of relations of the facts that are believed in a scope, the most frequent ones, by name."""
     owners = [("agent", ""), ("project", scope.project), ("peer", scope.peer)]

@@ -320,6 +320,18 @@ from (
 ) as relation
 group by relation.name order by count(*) desc, relation.name collate "C" limit %(limit)s
 
+-- name: project_words
+-- What was said in the latest hundred sessions of a project, as recall has it.
+select s.root_id, string_agg(left(e.text, 1000), ' ' order by e.seq) as text,
+       coalesce(string_agg(left(e.text, 1000), ' ' order by e.seq) filter (where e.role = 'user'), '') as typed
+from (
+    select session_id from digest where agent = %(agent)s and coalesce(project, '') = %(project)s
+    order by last_at desc, session_id desc limit 100
+) latest
+join session s on s.id = latest.session_id
+join episode e on e.session_id = s.id
+group by s.id, s.root_id order by s.id
+
 -- name: observed
 -- The latest observations of a project, which a question may show as known; also those that only one session showed.
 -- What a person had forgotten is shown to no model.

@@ -23,12 +23,15 @@ from consolidator.llm import choice as choice_module
 from consolidator.llm.choice import choose_model, pick_model, save_permission
 from consolidator.llm.client import ModelRequest, parse_reply
 from consolidator.llm.commands import AGENT_COMMANDS, CommandClient
+from consolidator.models.memory_filter import MemoryScope
+from consolidator.service.memory.brief import brief
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer
 from tests.conftest import NOON
+from tests.integration.model.test_observations import MENDED, SHOP
 from tests.nights import all_learned, query_number, query_rows, stated_fact
 from tests.oracle import oracle
-from tests.support import PATIENCE, log_events, run_job, user_message
+from tests.support import PATIENCE, assistant_response, log_events, run_job, user_message
 
 FIND = {"find_model": True, "model_timeout_seconds": 30}
 BELIEVED = "select sentence from fact where superseded_at is null order by sentence"
@@ -125,6 +128,48 @@ async def test_a_night_with_an_agent_believes_what_the_person_said(
     assert report["model"]["calls"] == 1, report
     assert report["model"]["name"].startswith(f"{agent}/")
     assert await query_rows(database, BELIEVED) == [{"sentence": "The user lives in Bern."}]
+
+
+FOUND = {
+    "kind": "failure",
+    "moment": "when making the report",
+    "line": "F1",
+    "proof": ["F1"],
+    "quote": "no such table: orders",
+    "sentence": "The table is only there after `make seed`.",
+}
+READ_BOTH = f"""
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+from tests.oracle import oracle
+answer = {{**json.loads(oracle({{"messages": [{{}}, {{"content": seen[1]}}]}}).text), "observations": [{FOUND!r}]}}
+output = output.replace(json.dumps('{{"facts": []}}'), json.dumps(json.dumps(answer)))
+"""
+
+
+@pytest.mark.parametrize("agent", ANSWERS)
+async def test_the_first_night_after_a_yes_tells_what_a_person_said_and_what_an_agent_found_out(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: str,
+) -> None:
+    said = [user_message("Tea is my fuel."), user_message("Make it.")]
+    talk = [*said, *MENDED, assistant_response("The table is only there after `make seed`.")]
+    await log_events(database, "first", talk, agent="coder", project=SHOP)
+    clock.advance(timedelta(hours=1))
+    scope = MemoryScope("coder", SHOP)
+    await run_job(database, settings.model_copy(update=FIND))  # without a yes nobody is asked
+    assert await brief(database, "session_start", scope) is None
+    allow_agent(tmp_path, agent, ANSWERS[agent], settings, monkeypatch, code=READ_BOTH)
+    clock.advance(timedelta(days=1))
+    report = await run_job(database, settings.model_copy(update=FIND))
+    assert report["model"]["calls"] == 1, report
+    start = await brief(database, "session_start", scope)
+    assert start is not None
+    assert "fuel is Tea" in start.block.text
+    assert "An agent's reason: The table is only there after `make seed`." in start.block.text
 
 
 @pytest.mark.parametrize("agent", OUTAGES)

@@ -16,7 +16,13 @@ from consolidator.memory.facts.candidates import Candidate, FactExtractor, Sessi
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk
-from consolidator.memory.observations import KnownObservation, ran_calls, read_observations, told_texts
+from consolidator.memory.observations import (
+    KnownObservation,
+    ProjectWords,
+    read_observations,
+    read_origins,
+    words_of_names,
+)
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
@@ -127,14 +133,13 @@ def candidates_of(
         Event(session.session_id, seq, event.type, event.data, NOON + timedelta(days=day))
         for seq, event in enumerate(talk, 1)
     ]
-    chunk = TranscriptChunk(
-        tuple(transcript_lines(events, session, str)), told=told_texts(events), ran=ran_calls(events)
-    )
+    chunk = TranscriptChunk(tuple(transcript_lines(events, session, str)), origins=read_origins(events))
     lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.kind in "PAS"]
     cited = {"line": more.get("line") or (lines[-1] if lines else "P1"), "quote": quote}
     if "known" in more:
         answer = {more["key"]: [{"known": more["known"].name, **cited}]}
-        proposals = read_observations(chunk, answer, FactExtractor(session, "model:m:5", 1), [more["known"]])
+        words = more.get("words", ProjectWords())
+        proposals = read_observations(chunk, answer, FactExtractor(session, "model:m:5", 1), [more["known"]], words)
     else:
         stated = {
             "kind": more.get("kind", "structure"),
@@ -143,13 +148,16 @@ def candidates_of(
             **cited,
             "proof": more.get("proof", []),
         }
-        proposals = read_observations(chunk, {"observations": [stated]}, FactExtractor(session, "model:m:5", 1))
+        answer = {"observations": [stated]}
+        words = more.get("words", ProjectWords())
+        proposals = read_observations(chunk, answer, FactExtractor(session, "model:m:5", 1), (), words)
     return proposals.candidates, [str(rejected.rejected) for rejected in proposals.rejected]
 
 
 def believed(candidates: list[Candidate]) -> list[str]:
     accepted = [candidate for candidate in candidates if candidate.quarantined is None]
-    return [fact.sentence for fact in reconcile_candidates(accepted) if fact.confidence == "explicit"]
+    facts = [fact for fact in reconcile_candidates(accepted) if fact.valid_to is None]
+    return [fact.sentence for fact in facts if fact.confidence == "explicit"]
 
 
 SOURCES: dict[str, tuple[str, Any]] = {
@@ -345,6 +353,98 @@ def test_names_in_documents_of_others_hold_an_observation_and_those_of_the_proje
     words = "the report fails because `make seed` was not run"
     (candidate,), _ = candidates_of([user_message("Go."), *read, assistant_response(words)], words, f"{words}.")
     assert (candidate.quarantined is not None) is held
+
+
+@pytest.mark.parametrize(
+    ("before", "typed", "is_known"),
+    [
+        ([], "", False),
+        (bash("make app", "evil-pad is missing"), "", False),  # whoever wrote the program chose what it prints
+        (bash("evil-pad --version", "not found", "error"), "", False),
+        ([user_message("Does it need evil-pad?")], "", True),
+        ([], "We have evil-pad since May.", True),  # in an earlier session
+        (call_and_result("a", "Read", {"file_path": f"{SHOP}/package.json"}, '"evil-pad": "^1.0"'), "", True),
+        (bash("cat requirements.txt | head", "evil-pad==1.0"), "", True),
+        (bash("cat node_modules/x/package.json", '"evil-pad": "^1.0"'), "", False),
+        (bash("evil-pad --version", "1.0"), "", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "`orders.py` takes its padding from `evil-pad`",
+        "the linter that `orders.py` has is evil-pad",
+        "`evil-pad x` fills `orders.sql`",
+    ],
+)
+def test_a_package_or_program_that_nothing_of_the_project_knows_is_held_for_a_person(
+    before: list[NewEvent], typed: str, is_known: bool, sentence: str
+) -> None:
+    made: list[Candidate] = []
+    words = ProjectWords(typed=words_of_names([typed]))
+    for day in (0, 1, 2):
+        talk = [user_message("Go."), *before, assistant_response(f"I see that {sentence}.")]
+        made += candidates_of(talk, sentence, f"{sentence}.", day, words=words)[0]
+    assert believed(made) == ([f"{sentence}."] if is_known else [])
+    assert len(made) == 3
+
+
+def test_all_readers_of_one_file_are_one_witness() -> None:
+    words = "the orders are summed twice since the view `totals.sql` joins itself"
+    read = call_and_result("a", "Read", {"file_path": f"{SHOP}/src/totals.sql"}, f"-- {words}\nselect 1")
+    readers, finder = [user_message("Go."), *read, assistant_response(f"{words}.")], assistant_response(f"{words}.")
+    made = [candidates_of(readers, words, f"{words}.", day)[0][0] for day in range(4)]
+    assert believed(made) == []
+    (found,), _ = candidates_of([user_message("Go."), finder], words, f"{words}.", 5)
+    assert believed([found]) == []
+    assert believed([*made, found]) == [f"{words}."]
+
+
+def test_words_that_most_sessions_have_do_not_show_an_observation_anew() -> None:
+    known = KnownObservation("orders.py", "observed_structure", "x", "`orders.py` sums the orders of a month.")
+    talk = [user_message("Go."), assistant_response("I changed the orders of `a.py`, and a month is odd.")]
+    few, many = (
+        ProjectWords(tuple(frozenset({"order", "py"} if n < 3 else {"x"}) for n in range(size))) for size in (9, 40)
+    )
+    for words, quote, reasons in (
+        (few, "the orders of `a.py`", ["shares only words that most sessions have"]),
+        (few, "orders of `a.py`, and a month", []),
+        (many, "the orders of `a.py`", []),
+    ):
+        candidates, rejected = candidates_of(talk, quote, "", 1, key="again", known=known, words=words)
+        assert (len(candidates), rejected) == (not reasons, reasons)
+
+
+COMMITTED = [
+    *call_and_result("e", "Edit", {"file_path": f"{SHOP}/src/orders.py"}, "done"),
+    *bash("git commit -qm x", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("calls", "key", "is_over"),
+    [
+        (COMMITTED, "none", True),
+        (COMMITTED, "again", False),  # asked again, the session shows it
+        (COMMITTED[:2], "none", False),
+        ([*COMMITTED[2:], *COMMITTED[:2]], "none", False),
+        ([*COMMITTED[:2], *bash("git commit -qm x", "hook failed", "error")], "none", False),
+        ([*call_and_result("e", "Edit", {"file_path": "borders.py"}, ""), *COMMITTED[2:]], "none", False),
+    ],
+)
+def test_what_names_a_file_that_was_edited_and_committed_ends_unless_it_is_shown_again(
+    calls: list[NewEvent], key: str, is_over: bool
+) -> None:
+    words = "`orders.py` reads `orders.sql` at import"
+    talk = [user_message("Go."), *calls, assistant_response(words)]
+    made = [
+        candidates_of([user_message("Go."), assistant_response(words)], words, f"{words}.", day)[0][0] for day in (0, 1)
+    ]
+    item = KnownObservation(made[0].subject, made[0].predicate, made[0].value, made[0].sentence)
+    made += candidates_of(talk, words, "", 2, key=key, known=item)[0]
+    assert believed(made) == ([] if is_over else [f"{words}."])
+    shown = candidates_of([user_message("Go."), assistant_response(words)], words, "", 3, key="again", known=item)[0]
+    assert believed([*made, *shown]) == [f"{words}."]  # a doubt ends with the next session that shows it
 
 
 def test_a_persons_line_and_a_tools_prove_no_observation_and_one_day_is_not_two() -> None:

@@ -153,10 +153,10 @@ async def test_beside_a_believed_answer_stands_no_other_order_and_no_repetition(
 async def test_a_project_with_few_facts_is_answered_with_all_of_them(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    for number in range(12):
+    for number in range(20):
         await remember(database, f"we name the colour {number} of the page {number * 31}", MemoryScope(project="shop"))
     scope, question = MemoryScope(agent="codex", project="shop"), "where do we fly on holiday?"
-    assert len((await recall(database, question, scope)).items) == 12
+    assert len((await recall(database, question, scope)).items) == 20
     assert (await recall(database, question, MemoryScope(project="bank"))).items == []
     assert (await recall(database, question, scope, is_asked=False)).items == []
     await remember(database, "we name no colour of the page 7", MemoryScope(project="shop"))

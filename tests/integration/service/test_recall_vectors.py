@@ -304,9 +304,11 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     scope = MemoryScope(project="shop")
-    for number in range(13):
+    for number in range(21):
         await remember(database, f"we name the colour {number} of the page {number * 31}", scope)
     await remember(database, "always use pnpm, never npm", scope)
+    said = [user_message("The invoices of dentists stay for ten years."), user_message("Which page is blue?")]
+    await log_events(database, "talk", said, project="shop")
     by_table, question = settings.model_copy(update={"embed_model": None}), "Which package manager is right?"
     report = await run_next_night(database, clock, by_table)
     assert report["vectors"] != "0 made"
@@ -314,8 +316,10 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     assert (await recall(database, question, scope, settings=by_table, is_asked=False)).items == []
     result = await recall(database, question, scope, settings=by_table)
     assert "pnpm" in result.items[0].line
-    assert len(result.items) == 5
     assert "Nothing matches the question" in result.block
+    assert "Which page is blue" not in result.block
+    short_words = await recall(database, "How long are bills retained?", scope, settings=by_table)
+    assert "ten years" in short_words.block
 
 
 @pytest.mark.usefixtures("pgvector")

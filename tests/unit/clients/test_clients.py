@@ -73,11 +73,34 @@ def test_hooks_in_a_toml_file_leave_the_rest_as_it_is(text: str) -> None:
     assert not has_hooks(KIMI, text)
     before, after = tomllib.loads(text), tomllib.loads(installed)
     ours = [hook for hook in after["hooks"] if hook not in before.get("hooks", [])]
-    assert [(hook["event"], set(hook)) for hook in ours] == [("UserPromptSubmit", {"event", "command", "timeout"})]
+    assert [hook["event"] for hook in ours] == ["UserPromptSubmit", "SessionEnd"]
+    assert {frozenset(hook) for hook in ours} == {frozenset({"event", "command", "timeout"})}
     assert {**after, "hooks": 0} == {**before, "hooks": 0}
     assert add(installed, client=KIMI) == installed
     assert add(add(text, Path("/old/consolidator/hooks"), KIMI), client=KIMI) == installed
     assert remove_hooks(KIMI, installed) == text
+
+
+def test_hooks_that_are_a_program_are_a_file_of_ours_and_of_nobody_else() -> None:
+    installed = add("", client=OPENCODE)
+    assert '["/venv/bin/python", "-I", "-S", "/site/consolidator/hooks/program.py", "/data home/c"]' in installed
+    assert has_hooks(OPENCODE, installed)
+    assert not has_hooks(OPENCODE, "")
+    assert add(add("", Path("/old"), OPENCODE), client=OPENCODE) == installed
+    assert remove_hooks(OPENCODE, installed) == ""
+    theirs = "export const Other = 1\n"
+    assert remove_hooks(OPENCODE, theirs) == theirs
+    with pytest.raises(UsageError, match="another program"):
+        add(theirs, client=OPENCODE)
+
+
+@pytest.mark.parametrize("session", ["../../etc", "*", "", "a b"])
+def test_a_hook_finds_no_log_by_a_session_that_is_no_name(session: str, tmp_path: Path) -> None:
+    log = tmp_path / ".copilot/session-state/s1/events.jsonl"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    assert COPILOT.find_log({}, "s1", tmp_path, {}) == str(log)
+    assert COPILOT.find_log({"transcript_path": "/etc/passwd"}, session, tmp_path, {}) is None
 
 
 def test_a_toml_file_that_takes_no_hook_is_refused() -> None:

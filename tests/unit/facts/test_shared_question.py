@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.model_use.session_answers import SessionAnswers, key_of
 from consolidator.memory.facts.candidates import FactExtractor, SessionContext
 from consolidator.memory.facts.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json
@@ -104,3 +107,22 @@ def test_words_that_no_session_says_are_judged_as_ever() -> None:
     assert named is not None
     proposals = read_facts(FIRST, named, FactExtractor(context_of("a"), model_extractor("m")))
     assert [rejected.rejected for rejected in proposals.rejected] == ["cites a line that was not shown"]
+
+
+def test_recorded_answers_are_found_by_a_sessions_lines_alone_or_beside_others(tmp_path: Path) -> None:
+    chunks = [TranscriptChunk((TranscriptLine(1, "P", text, NOON),)) for text in ("Tea, please.", "Milk.", "Salt.")]
+    said = {"line": "P1", "quote": "Tea", "known": "kettle is"}
+    row = {"question": key_of(chunks[0].render()), "facts": [], "again": [said]}
+    file = tmp_path / "answers.jsonl"
+    file.write_text(json.dumps(row))
+    answers = SessionAnswers(file)
+
+    def ask(prompt: str) -> Any:
+        messages = [{"content": ""}, {"content": f'K7 "The kettle is here."\n\n{prompt}'}]
+        request = {"response_format": {"json_schema": {"name": "facts"}}, "messages": messages}
+        return json.loads(answers(request).text or "")["again"]
+
+    assert ask(chunks[0].render()) == [{**said, "known": "K7"}]
+    shared = SharedQuestion((chunks[1], chunks[0], chunks[2]))
+    assert ask(shared.render()) == [{**said, "line": "s2P1", "known": "K7"}]
+    assert set(answers.unknown) == {key_of(chunk.render()) for chunk in chunks[1:]}

@@ -1,0 +1,77 @@
+"""A stand-in that answers each session's part of a question as a file says: what a model, or a person, answered before.
+
+A line of the file is what was answered about a session's lines: `question` (their hash, which `key_of` returns), and
+`facts`, `observations`, `again` and `ended` as a model gives them, but that a known sentence is named by its words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from consolidator.testing import ScriptedReply
+
+_SESSION = re.compile(r"^Session (s\d+)\n", re.MULTILINE)
+_KNOWN = re.compile(r'^(K\d+) ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_START = re.compile(r"^(?:Session s1$|Read before|\[\d|[PASFEC]\d+[ :])", re.MULTILINE)
+_LISTS = ("facts", "observations", "again", "ended")
+
+
+def split_question(prompt: str) -> dict[str, str]:
+    """Return the lines of each session of a question, by the prefix of their names: "" where it is one session."""
+    begin = _START.search(prompt)
+    text = prompt[begin.start() :] if begin else ""
+    parts = _SESSION.split(text)
+    if len(parts) < 3:
+        return {"": text.strip()}
+    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    return {
+        prefix: re.sub(rf"^{prefix}(?=[PASFECc]\d)", "", lines, flags=re.MULTILINE).strip() for prefix, lines in pairs
+    }
+
+
+def key_of(lines: str) -> str:
+    """Return what an answer to a session's lines is found by."""
+    return hashlib.sha256(lines.encode()).hexdigest()[:12]
+
+
+class SessionAnswers:
+    """Answers with what a file has for each session, and nothing for others, which are kept in `unknown`."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path else []
+        self.answers = {row["question"]: row for row in rows}
+        self.unknown: dict[str, str] = {}
+        self.known: dict[str, list[str]] = {}
+
+    def __call__(self, request: dict[str, Any]) -> ScriptedReply:
+        """Answer a question about sessions; keep both sayings of a comparison."""
+        if request["response_format"]["json_schema"]["name"] == "decisions":
+            return ScriptedReply.json({"operations": []})
+        prompt = str(request["messages"][1]["content"])
+        names = {json.loads(text): name for name, text in _KNOWN.findall(prompt)}
+        answer: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS}
+        for prefix, lines in split_question(prompt).items():
+            key = key_of(lines)
+            if key not in self.answers:
+                self.unknown[key], self.known[key] = lines, list(names)
+                continue
+            for name in _LISTS:
+                answer[name] += [
+                    stated for item in self.answers[key].get(name, ()) if (stated := _name(item, prefix, names))
+                ]
+        return ScriptedReply.json(answer)
+
+
+def _name(item: dict[str, Any], prefix: str, names: dict[str, str]) -> dict[str, Any] | None:
+    """Return a part of an answer with the names that its question has for lines and known sentences."""
+    named = {**item, "line": prefix + item["line"]}
+    if "proof" in item:
+        named["proof"] = [prefix + line for line in item["proof"]]
+    if "known" in item:
+        known = next((name for sentence, name in names.items() if item["known"] in sentence), None)
+        return None if known is None else {**named, "known": known}
+    return named
