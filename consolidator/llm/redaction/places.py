@@ -110,10 +110,6 @@ _CONDITIONS = {
 }
 
 
-def _is_any(value: str) -> bool:
-    return True
-
-
 def _is_no_word(value: str) -> bool:
     return len(value) >= 6 and not (is_word_or_reference(value) or " " in value or "://" in value)
 
