@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -84,6 +84,10 @@ class Settings(BaseSettings):
         description="where a digest goes after a night that learned something: addresses of Apprise, or `file:PATH`, "
         "as a JSON list or with spaces between them",
     )
+    webhooks: dict[str, SecretStr] = Field(
+        default_factory=dict, description="JSON object of names and addresses; a session names one as `before_compact`"
+    )
+    webhook_secret: SecretStr | None = Field(default=None, description="signs what webhooks are sent")
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
     retention_max_share: float = Field(
         default=0.5, gt=0, le=1, description="retention stops before it prunes a larger share of the log than this"
@@ -176,7 +180,7 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=1_000_000,
-        description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
+        description="calls of all processes together, in nights and other runs",
     )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
@@ -243,13 +247,6 @@ class Settings(BaseSettings):
         if name == "auto":
             raise ValueError("auto is for agents and sessions; this takes the name of a model")
         return name
-
-    @field_validator("model_calls_per_minute")
-    @classmethod
-    def _check_rate(cls, rate: int | None, info: ValidationInfo) -> int | None:
-        if rate is not None and info.data.get("night_engine") == "claims":
-            raise ValueError("only the night engine dbos holds a rate: set CONSOLIDATOR_NIGHT_ENGINE=dbos, too")
-        return rate
 
     @field_validator("http_host")
     @classmethod

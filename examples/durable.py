@@ -1,27 +1,30 @@
-"""A durable engine calls `step`: DBOS keeps a pointer, the log keeps everything else. pip install dbos
+"""A durable engine calls `step`: Absurd keeps a pointer, the log keeps everything else.
 
-python examples/durable.py "diff"       # and again after kill -9: DBOS continues the turn that was open
+pip install absurd-sdk absurdctl
+absurdctl init && absurdctl create-queue default     # once, in the database of ABSURD_DATABASE_URL
+python examples/durable.py "diff"       # and again after kill -9: Absurd continues the turn that was open
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from dataclasses import asdict
 from typing import Any
 
-from dbos import DBOS, SetWorkflowID
+from absurd_sdk import AsyncAbsurd, AsyncTaskContext, RetryStrategy
 from mytools import git_diff, note
 
 from consolidator import Consolidator, Session
 
 agent = Consolidator(tools=[git_diff, note])
+engine = AsyncAbsurd()
+LEASE_SECONDS = 30  # then another worker takes over the task of one that died
+RETRIES: RetryStrategy = {"kind": "fixed", "base_seconds": 1}  # such as of SessionBusy
 
 
-@DBOS.step(retries_allowed=True, max_attempts=60, interval_seconds=1, backoff_rate=1)  # retries SessionBusy
 async def take_step(session_id: str) -> dict[str, Any]:
-    """Take one step. DBOS stores its pointer into the log, not the conversation."""
+    """Take one step. Absurd stores its pointer into the log, not the conversation."""
     result = await agent.step(session_id)
     return {
         "to_message_number": result.to_seq,
@@ -31,27 +34,34 @@ async def take_step(session_id: str) -> dict[str, Any]:
     }
 
 
-@DBOS.workflow()
-async def run_turn(session_id: str) -> dict[str, Any]:
-    """Step until the model has answered, or a person must decide."""
+@engine.register_task(name="turn")
+async def run_turn(params: Any, task: AsyncTaskContext) -> dict[str, Any]:
+    """Step until every message is answered, or a person must decide."""
     while True:
-        pointer = await take_step(session_id)
-        if pointer["finish_reason"] not in ("tool_calls", "interrupted"):
+        pointer: dict[str, Any] = await task.step("step", lambda: take_step(params["session_id"]))
+        if pointer["finish_reason"] not in ("tool_calls", "interrupted", "stop"):  # `idle` once all is answered
             return pointer
 
 
 async def main(message: str) -> None:
-    """Send a message, and have a workflow answer it."""
-    DBOS(config={"name": "example", "system_database_url": os.environ.get("DBOS_SYSTEM_DATABASE_URL")})
+    """Send a message, and have a task answer it."""
     async with agent:
-        DBOS.launch()  # continues workflows that a crash left open
         session = await agent.open("durable:cli:you")
         seq = await session.follow_up(message)
-        with SetWorkflowID(f"{session.id}:{seq}"):  # one workflow for each message
-            handle = await DBOS.start_workflow_async(run_turn, session.id)
-        pointer = await handle.get_result()
-        await print_messages(session, after=seq, upto=pointer["to_message_number"])
-    DBOS.destroy()  # last: it ends the threads that closing the agent needs
+        task = await engine.spawn(
+            "turn",
+            {"session_id": session.id},
+            max_attempts=60,
+            retry_strategy=RETRIES,
+            idempotency_key=f"{session.id}:{seq}",  # one task for each message
+        )
+        worker = asyncio.create_task(engine.start_worker(claim_timeout=LEASE_SECONDS))  # of tasks left open, too
+        done = await engine.await_task_result(task["task_id"])
+        engine.stop_worker()
+        await worker
+        if isinstance(done.result, dict):
+            await print_messages(session, after=seq, upto=int(str(done.result["to_message_number"])))
+    await engine.close()
 
 
 async def print_messages(session: Session, *, after: int, upto: int) -> None:

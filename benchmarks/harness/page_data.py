@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
-from consolidator.store.calls.scopes import lock_agent
+from consolidator.store.calls.scopes import lock_agents
 
 LENGTH = 60  # events of a session
 DAYS = 14  # in which the log was written
@@ -147,7 +147,7 @@ async def add_memory(database: Database, data: PageData, *, until: datetime) -> 
             await conn.execute(statement, values)
     for number in range(AGENTS):
         async with database.transaction(flushed=False) as conn:
-            await lock_agent(conn, f"coder-{number}")
+            await lock_agents(conn, [f"coder-{number}"])
             await index_facts(conn, f"coder-{number}")
     async with database.connection() as conn:
         await conn.execute("vacuum analyze")

@@ -86,7 +86,7 @@ async def write_session(
     session_id = name or f"made-{number:07}"
     columns = {"id": session_id, "agent": agent_of(number), "project": project_of(number)}
     await sessions.open_session(conn, columns, now=now)
-    await events.load_bulk(conn, session_id, prepare_session(number, length, began_at), now=now)
+    await events.load_each(conn, {session_id: prepare_session(number, length, began_at)}, now=now)
     return session_id
 
 

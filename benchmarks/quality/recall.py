@@ -168,7 +168,7 @@ async def _score_blocks(server: BenchmarkServer, path: Path, record: Mapping[str
         await _run_night(database, clock, settings, path)
         await _add_gold_words(database, "with rule facts" if recorded is None else "with a model's facts", scores)
         async with database.transaction() as conn:
-            await scopes.lock_agent(conn, locomo.NAME)
+            await scopes.lock_agents(conn, [locomo.NAME])
             await execute(conn, "update fact set superseded_at = recorded_at")
             await index_facts(conn, locomo.NAME)
         without = "rule facts" if recorded is None else "a model's facts"

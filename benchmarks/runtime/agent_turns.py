@@ -141,7 +141,7 @@ async def _write_session(agent: Consolidator, length: int) -> Session:
     database = agent.database
     rows = synthetic_sessions.prepare_session(7, length - 2)
     async with database.transaction() as conn:
-        await events.load_bulk(conn, session.id, rows, now=database.clock.now())
+        await events.load_each(conn, {session.id: rows}, now=database.clock.now())
     await agent.wake(session.id)
     async with database.connection() as conn:
         while await advance_history(conn, session.id):  # as its turns would have done, one after another

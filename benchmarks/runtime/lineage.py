@@ -72,7 +72,7 @@ async def write_session(database: Database, name: str, length: int) -> None:
         new = [turn_event(number) for number in range(first, min(first + _BATCH, length))]
         async with database.transaction(flushed=False) as conn:
             prepared = [events.prepare(event) for event in with_principals(new)]
-            await events.load_bulk(conn, name, prepared, now=database.clock.now())
+            await events.load_each(conn, {name: prepared}, now=database.clock.now())
             for event in new:
                 if event.data.get("state_patch"):
                     await lease.patch_state(conn, name, event.data["state_patch"])

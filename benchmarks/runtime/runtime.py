@@ -178,7 +178,7 @@ async def _write_log(database: Database, length: int, *, days: int = 1) -> str:
             now = first + timedelta(days=day)
             await partitions.ensure_ahead(conn, now)
             of_day = rows[day * length // days : (day + 1) * length // days]
-            await events.load_bulk(conn, session_id, of_day, now=now)
+            await events.load_each(conn, {session_id: of_day}, now=now)
     return session_id
 
 

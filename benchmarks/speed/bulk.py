@@ -1,4 +1,4 @@
-"""Prepared rows with `load_bulk` against bare COPY of the same rows, and whole imports of each format.
+"""Prepared rows with `load_each` against bare COPY of the same rows, and whole imports of each format.
 
 The peak memory of an import is measured in a child process, with a small folder and with a large one.
 """
@@ -84,7 +84,7 @@ class _Loader:
         await sessions.open_session(self._conn, {"id": name, "agent": "coder"}, now=now)
         started = time.perf_counter()
         async with self._conn.transaction():
-            await events.load_bulk(self._conn, name, self._rows, now=now)
+            await events.load_each(self._conn, {name: self._rows}, now=now)
         return time.perf_counter() - started
 
 

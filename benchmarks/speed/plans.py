@@ -139,7 +139,6 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
         HotQuery("read a window", event_sql["read"], {**bounded, "after": 10, "limit": 50}),
         HotQuery("read a window, bounds unknown", event_sql["read"], {**unbounded, "limit": 50}),
         HotQuery("stamp", STAMP, bounded),  # what the owner's function runs
-        HotQuery("unconsolidated", event_sql["unconsolidated"], {"session": "", "after": 0, "limit": 1000}),
         HotQuery("due sessions", session_sql["list_due"], {}),
         HotQuery("prunable", retention_sql["list_prunable"], prunable),
     ]

@@ -28,7 +28,6 @@ from consolidator.api.metrics import MeasuredApp, MetricsPage, ProcessMetrics
 from consolidator.api.problems import Problem, ProblemDocument, ProblemKind, problem_response
 from consolidator.api.routes import agents, branches, children, context, events, memory, messages, nights, sessions
 from consolidator.errors import ConsolidatorError, as_disk_full
-from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.credentials import open_tokens
@@ -232,19 +231,14 @@ def mount_api(
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer what went wrong as a problem: of a request, of the package, or what the database refused."""
     path = request.url.path
-    if isinstance(error, ConsolidatorError):
-        kind = problems.find_kind(error)
-        if kind.status >= 500:
-            log.warning("%s %s: %s", request.method, path[:200], redact(str(error)))
-        return problem_response(kind, problems.describe(error), path)
+    if (response := problems.error_response(error, path)) is not None:
+        return response
     if isinstance(error, RequestValidationError):
         wrong = [
             {"where": ".".join(map(str, each["loc"])), "message": str(each["msg"])} for each in error.errors()[:50]
         ]
         first = "; ".join(f"{each['where']}: {each['message']}" for each in wrong[:3])
         return problem_response(problems.INVALID, first, path, errors=wrong)
-    if isinstance(error, Problem):
-        return problem_response(error.kind, str(error), path, headers=error.headers)
     if isinstance(error, HTTPException):
         kind, headers = problems.BY_STATUS.get(error.status_code, problems.INTERNAL), dict(error.headers or {})
         if kind is problems.METHOD_NOT_ALLOWED:

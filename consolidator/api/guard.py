@@ -18,12 +18,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.api import problems
-from consolidator.api.problems import Problem, problem_response
-from consolidator.errors import ConsolidatorError
-from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.api.problems import Problem, error_response, problem_response
+from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.models.viewer import Viewer
 from consolidator.service.credentials import BearerTokens
-from consolidator.service.request_limits import Refused, WorkPlaces, is_called_rightly, read_pieces, receive_again
+from consolidator.service.request_limits import WorkPlaces, is_called_rightly, read_pieces, receive_again
 
 BODY_BYTES = 4 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024  # of a bundle
@@ -169,16 +168,11 @@ class ApiGuard:
         path = str(scope["path"])
         try:
             await self._answer(scope, receive, note_start)
-        except Problem as problem:
-            response = problem_response(problem.kind, str(problem), path, headers=problem.headers)
-        except Refused as refused:
-            response = problem_response(problems.BY_STATUS[refused.status], str(refused), path, headers=refused.headers)
-        except ConsolidatorError as error:
-            log.warning("%s %s: %s", scope["method"], path[:200], redact(str(error)))
-            response = problem_response(problems.find_kind(error), problems.describe(error), path)
         except Exception as error:  # noqa: BLE001 - the edge: a request that fails must not end the service
-            log.error("%s %s failed: %s", scope["method"], path[:200], format_redacted_traceback(error))
-            response = problem_response(problems.INTERNAL, problems.INTERNAL.title, path)
+            response = error_response(error, path)
+            if response is None:
+                log.error("%s %s failed: %s", scope["method"], path[:200], format_redacted_traceback(error))
+                response = problem_response(problems.INTERNAL, problems.INTERNAL.title, path)
         else:
             return
         if not started and response.status_code == problems.TOO_LARGE.status:

@@ -5,6 +5,7 @@ A problem of the server itself tells nothing of its insides: the log has that.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from starlette.responses import JSONResponse
 
 from consolidator import errors
 from consolidator.llm.redaction.redact import redact
+from consolidator.service.request_limits import Refused
 
+log = logging.getLogger("consolidator.api")
 _COMMAND = re.compile(r"`consolidator ([^`]+)`")
 ROUTES: Mapping[str, str] = {
     "agent show": "GET /v1/agents",
@@ -184,6 +187,20 @@ def describe(error: errors.ConsolidatorError) -> str:
     """Return the detail of an error for whoever asked; an error of the server itself keeps its details."""
     kind = find_kind(error)
     return kind.title if kind.status >= 500 else name_routes(str(error))
+
+
+def error_response(error: Exception, path: str) -> JSONResponse | None:
+    """Return how an error of a request or of the package is answered; None for what must be looked into."""
+    if isinstance(error, Problem):
+        return problem_response(error.kind, str(error), path, headers=error.headers)
+    if isinstance(error, Refused):
+        return problem_response(BY_STATUS[error.status], str(error), path, headers=error.headers)
+    if isinstance(error, errors.ConsolidatorError):
+        kind = find_kind(error)
+        if kind.status >= 500:
+            log.warning("%s: %s", path[:200], redact(str(error)))
+        return problem_response(kind, describe(error), path)
+    return None
 
 
 def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str, Any]:

@@ -48,8 +48,10 @@ class RowAnswer(BaseModel):
 
     @classmethod
     def of(cls, row: Any, **own: Any) -> Self:
-        """Return a row as the API shows it; `own` are the fields that it does not have."""
-        values = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)} | own
+        """Return a row as the API shows it; `own` are the fields that it does not have. Money is text."""
+        money = {name: getattr(row, name[:-4], None) for name in cls.model_fields if name.endswith("_usd")}
+        values: dict[str, Any] = {name: amount if amount is None else str(amount) for name, amount in money.items()}
+        values |= {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)} | own
         shown = {name: _show(cls.model_fields[name].annotation, value) for name, value in values.items()}
         return cast("Self", cls.model_construct(**shown))
 
@@ -253,14 +255,13 @@ class Session(RowAnswer):
     @classmethod
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a session's row as the API shows it; its activity, context and title are the caller's."""
-        max_cost = None if row.max_cost is None else str(row.max_cost)
         own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
         own |= {"session_id": row.id, "agent_id": row.agent, "model": row.model or row.answered_by}
         own |= {name: row.labels.get(name) for name in LABELS}
         own |= {name: row.config.get(name) for name in ("policy", "parent_conversation_id")}
         own["tool_names"] = row.config.get("tools", row.config.get("tool_names"))
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
-        return super().of(row, max_cost_usd=max_cost, cost_usd=str(row.cost), **own)
+        return super().of(row, **own)
 
 
 class SessionPage(BaseModel):
@@ -367,6 +368,6 @@ class SubAgent(RowAnswer):
     @classmethod
     def of(cls, row: SessionRow, result: SpawnResult | None = None, **own: Any) -> Self:
         """Return a sub-agent as the API shows it."""
-        own |= {"session_id": row.id, "call_id": row.trigger_id, "cost_usd": str(row.cost)}
+        own |= {"session_id": row.id, "call_id": row.trigger_id}
         own |= {name: getattr(result, name, None) for name in ("text", "reason")}
         return super().of(row, **own, status="running" if result is None else result.status)

@@ -21,7 +21,7 @@ from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.session import access
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.runtime.turn.sub_agents import read_sub_agent
-from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
+from consolidator.service.sessions.following import SessionMarks, keep_alive
 
 ALSO_READ: dict[Scope, str] = {"read": "with `Accept: text/event-stream`"}
 STREAMED: dict[int | str, dict[str, Any]] = {
@@ -84,7 +84,7 @@ async def _follow(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of a session; with a message only until that one is settled, or nobody here can answer it."""
     error: str | None = None
-    following = follow(call.services.hub, session_id, after=after, whole=whole, history=history, viewer=call.viewer)
+    following = call.services.hub.follow(session_id, after, whole=whole, history=history, viewer=call.viewer)
     async with aclosing(following) as items:
         async for item in items:
             if item.marks is None:
@@ -105,8 +105,8 @@ async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes
     async with aclosing(_follow(call, session_id, Cursor(0), None)) as frames:
         async for frame in frames:
             if frame.startswith(b"event: end\n"):
-                found = await read_sub_agent(call.database, session_id, viewer=call.viewer)
-                yield format_frame("result", SubAgent.of(*found))
+                ended = await read_sub_agent(call.database, session_id, viewer=call.viewer)
+                yield format_frame("result", SubAgent.of(*ended))
             yield frame
 
 

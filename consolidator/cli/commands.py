@@ -55,6 +55,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "next": ("memory.procedures:next_command", "what usually follows in a session"),
         "revisions": ("nights.runs:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("start.ui:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
+        "proxy": ("start.proxy:proxy_command", "record what any agent asks of a model, on the way"),
     },
     "Nights": {
         "serve": ("nights.serve:serve_command", "run as a service: every night, the API, MCP, sessions"),

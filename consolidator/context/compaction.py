@@ -18,7 +18,7 @@ from consolidator.context.conversation import (
     truncate_middle,
 )
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.call_pairing import CallPairer
 from consolidator.memory.calls.operation import parse_operations
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.models.event import Event
@@ -156,7 +156,8 @@ def _collect_data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[
         call = pairer.feed(event)
         if call is not None:
             tracker.feed(call)
-            succeeded |= _succeeded_operations(call)
+            if call.ok:
+                succeeded.update(operation.key for operation in parse_operations(call.tool, call.arguments))
     earlier = [
         dict(error) for error in previous.get("unresolved_errors") or () if error.get("operation") not in succeeded
     ]
@@ -166,10 +167,6 @@ def _collect_data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[
         if record.status in _UNRESOLVED
     ]
     return {"open_tasks": list(tasks.values())[-_MAX_TASKS:], "unresolved_errors": [*earlier, *recent][-_MAX_ERRORS:]}
-
-
-def _succeeded_operations(call: CompletedCall) -> set[str]:
-    return {operation.key for operation in parse_operations(call.tool, call.arguments)} if call.ok else set()
 
 
 def write_digest(plan: CompactionPlan, previous: Mapping[str, Any], *, max_tokens: int, count: TokenCounter) -> str:

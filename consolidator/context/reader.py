@@ -198,10 +198,6 @@ class ContextReader:
         """Where the session's past is."""
         return self.tail.lineage
 
-    async def read_last(self, count: int, after: int) -> list[Event]:
-        """Return the last `count` events after a seq."""
-        return await self._read(max(after, self.head - count))
-
     async def read_to_budget(self, budget: int, after: int) -> list[Event]:
         """Return the latest events after a seq: at least enough to fill a budget of tokens.
 
@@ -214,14 +210,14 @@ class ContextReader:
         while True:
             for pages in (4, 6):
                 first = max(after, (self.head - pages * step) // step * step)
-                events = await self._read(first)
+                events = await self.read(first)
                 if first <= after or await self._fills(events, budget):
                     return events
             step *= 2
 
     async def include_last_user_message(self, events: list[Event]) -> list[Event]:
         """Return events, preceded by the person's last message before them if they hold none."""
-        if not events or any(_is_from_person(event) for event in events):
+        if not events or any(event.is_user_message for event in events):
             return events
         upto = events[0].seq - 1
         after = max(self.lineage.readable_after, upto - _MESSAGE_LOOKBACK)
@@ -240,7 +236,8 @@ class ContextReader:
         folded.sizes = [known_turn_tokens(turn, count_tokens_cached) for turn in folded.turns]
         return folded
 
-    async def _read(self, after: int) -> list[Event]:
+    async def read(self, after: int) -> list[Event]:
+        """Return the events after a seq."""
         if after >= self.head:
             return []
         if not self._is_fresh:
@@ -259,10 +256,6 @@ class ContextReader:
         if not events or self.tail.count_unseen(events) <= MAX_INLINE_EVENTS:
             return function(events)
         return await asyncio.to_thread(function, events)
-
-
-def _is_from_person(event: Event) -> bool:
-    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
 
 
 DEFAULT_BUDGET = 32_000  # tokens of a context
@@ -291,7 +284,7 @@ class ContextStrategy:
     async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
         """Return the latest events after a seq: enough for `budget` tokens, or the last `last` ones."""
         if self.counts_events:
-            return await reader.read_last(last, after)
+            return await reader.read(max(after, reader.head - last))
         return await reader.read_to_budget(budget, after)
 
 

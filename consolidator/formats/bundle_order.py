@@ -28,7 +28,7 @@ class ChunkOrder:
                 earlier = [chunk for chunk in chunks if comes_before(chunk, event)]
                 self._waiting[message_id] = chunks[len(earlier) :]
                 yield from earlier
-        elif event.type is not EventType.THINKING_START:
+        elif event.type is not EventType.THINKING_START and event.data.get("decision") != "generation_resumed":
             yield from self._waiting.pop(str(event.data.get("message_id") or ""), [])
 
     def after(self, event: Event) -> Iterator[ChunkRow]:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.common.drafts import object_of, objects_of
 from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_json
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_container, parse_json
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
@@ -53,7 +54,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     if isinstance(record, Problem):
         yield record
         return
-    if not isinstance(record, dict) or not (_get_objects(record, "history") or _get_objects(record, "trajectory")):
+    if not isinstance(record, dict) or not (objects_of(record.get("history")) or objects_of(record.get("trajectory"))):
         yield Problem("not a trajectory: it has no steps and no history")
         return
     yield from _TrajectoryReader.from_record(record, path, root).read_items()
@@ -79,12 +80,8 @@ class _TrajectoryReader:
     @classmethod
     def from_record(cls, record: Mapping[str, Any], path: Path, root: Path) -> _TrajectoryReader:
         config = record.get("replay_config")
-        if isinstance(config, str):
-            try:
-                config = parse_json(config)
-            except ValueError:
-                config = None
-        info = record["info"] if isinstance(record.get("info"), dict) else {}
+        config = parse_container(config) if isinstance(config, str) else config
+        info = object_of(record.get("info"))
         instance = _INSTANCE.search(path.stem)
         origin = derive_origin(path, root)
         model = _text(_get_nested(config, "agent", "model", "name"))
@@ -93,8 +90,8 @@ class _TrajectoryReader:
             task_id=instance[0].removeprefix("_") if instance else path.stem,
             project=_find_project(config, instance),
             model=None if model in _NON_MODELS else model,
-            history=_get_objects(record, "history"),
-            steps=_get_objects(record, "trajectory"),
+            history=objects_of(record.get("history")),
+            steps=objects_of(record.get("trajectory")),
             info=info,
             ended="info" not in record or info.get("exit_status") is not None,
             environment=record.get("environment"),
@@ -166,7 +163,7 @@ class _TrajectoryReader:
             turn: dict[str, Any] = {}
             if answer_index is not None:
                 turn, position = answers[answer_index], answer_index + 1
-            yield from self._read_step(step, action, _get_objects(turn, "tool_calls"))
+            yield from self._read_step(step, action, objects_of(turn.get("tool_calls")))
 
     def _read_step(self, step: dict[str, Any], action: str, tool_calls: list[dict[str, Any]]) -> Iterator[Item]:
         text = _text(step.get("thought")) or _text(step.get("response"))
@@ -195,7 +192,7 @@ class _TrajectoryReader:
                     yield self._make_event(
                         EventType.ASSISTANT_RESPONSE, {"text": text.strip("\n"), "model": self.model}
                     )
-                calls = list(self._call_events(_get_objects(turn, "tool_calls"), action))
+                calls = list(self._call_events(objects_of(turn.get("tool_calls")), action))
                 waiting += [call.data["call_id"] for call in calls]
                 yield from calls
             elif waiting and (turn.get("role") == "tool" or turn.get("message_type") in (None, "observation")):
@@ -269,12 +266,7 @@ def _parse_function(call: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _find_working_directory(state: Any) -> str | None:
-    if isinstance(state, str):
-        try:
-            state = parse_json(state)
-        except ValueError:
-            return None
-    return _text(_get_nested(state, "working_dir"))
+    return _text(_get_nested(parse_container(state) if isinstance(state, str) else state, "working_dir"))
 
 
 def _strip_prompt(text: str) -> str:
@@ -305,8 +297,3 @@ def _get_nested(value: Any, *path: str) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _get_objects(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    values = record.get(name)
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

@@ -22,9 +22,7 @@ DIRECTORY, WARNINGS, WARNED = "hooks", "warnings", "warned"
 HEADER = b"consolidator warnings 1"
 _BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
 _BEFORE_COMMANDS += ("time", "sudo", "nohup", "command", "exec", "env")
-_ELSEWHERE = ("-C", "--cwd", "--prefix", "--dir", "--directory", "--filter", "--workspace", "--project", "-w", "-F")
 CORRECTED_CLIENTS = ("claude-code",)  # that let a hook change a call's input and ask the person
-_NO_PLACE = "\0"  # a directory that is not known
 
 
 def main(arguments: list[str]) -> None:
@@ -87,8 +85,7 @@ def concerns(
     cwd, given = body.get("cwd"), body.get("tool_input")
     if not isinstance(cwd, str) or not isinstance(given, dict):
         return False
-    place = _below(project, cwd)
-    if place is None:
+    if not (cwd + "/").startswith((project + "/", project + "-worktrees/", project + ".worktrees/")):
         return False
     if match.get("kind") == "skill":
         named = given.get("skill", given.get("command"))
@@ -98,12 +95,7 @@ def concerns(
         line = line[-1]  # ["bash", "-lc", ...]
     if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):
         return False
-    for words in split_commands(line):
-        if words[0] in ("cd", "pushd", "popd"):
-            place = _move(project, place, words)
-        elif _is_match(match, words, place, programs):
-            return True
-    return False
+    return any(_is_match(match, words, programs) for words in split_commands(line))
 
 
 def correct(match: dict[str, str], line: object, programs: frozenset[str] = frozenset()) -> str | None:
@@ -122,12 +114,12 @@ def correct(match: dict[str, str], line: object, programs: frozenset[str] = froz
     words = r"\s+".join(map(re.escape, wrapper))
     corrected = re.sub(rf"\b{words}\s+(?:(?:proxy|--)\s+)?(?={program}(?:[\s;&|)]|$))", "", head)
     before = split_commands(line)
-    begun = [_is_match(match, command, _NO_PLACE, programs) for command in before]
+    begun = [_is_match(match, command, programs) for command in before]
     after = [c[c.index(match["program"]) :] if is_begun else c for c, is_begun in zip(before, begun, strict=True)]
     return corrected + begin + document if any(begun) and split_commands(corrected) == after else None
 
 
-def _is_match(match: dict[str, str], words: list[str], place: str, programs: frozenset[str]) -> bool:
+def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str]) -> bool:
     kind, program = match.get("kind"), match.get("program")
     operation = str(match.get("operation")).split()
     if kind == "wrapper":
@@ -139,9 +131,6 @@ def _is_match(match: dict[str, str], words: list[str], place: str, programs: fro
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]
         return words[: len(operation)] == operation and match.get("option") in named
-    if kind == "place":
-        is_here = not any(word.partition("=")[0] in _ELSEWHERE for word in words)
-        return is_here and words[: len(operation)] == operation and place == _plain(str(match.get("directory")))
     return False
 
 
@@ -201,29 +190,6 @@ def _without_prefix(words: list[str]) -> list[str]:
         else:
             break
     return words
-
-
-def _below(project: str, directory: str) -> str | None:
-    """Return where a directory lies below a project; `_NO_PLACE` in a worktree of it, None elsewhere."""
-    if directory.startswith((project + "-worktrees/", project + ".worktrees/")):
-        return _NO_PLACE
-    if not (directory + "/").startswith(project + "/"):
-        return None
-    place = _plain(directory[len(project) :])
-    return _NO_PLACE if "worktrees/" in place else place
-
-
-def _move(project: str, place: str, words: list[str]) -> str:
-    """Return where a `cd` leads; `_NO_PLACE` where that is not sure."""
-    if words[0] != "cd" or len(words) != 2 or place == _NO_PLACE or set(words[1]) & set("$~*?\"'{") or words[1] == "-":
-        return _NO_PLACE
-    below = _below(project, os.path.normpath(os.path.join(project, place, words[1])))
-    return _NO_PLACE if below is None else below
-
-
-def _plain(path: str) -> str:
-    path = os.path.normpath(path).lstrip("/")
-    return "" if path == "." else path
 
 
 def _load(directory: str) -> bytes:

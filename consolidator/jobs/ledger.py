@@ -78,7 +78,7 @@ def session_title(agent: str, project: str | None) -> str:
 async def record_progress(conn: Connection, units: Sequence[Unit], steps: Sequence[UnitProgress]) -> None:
     """Add the counts of steps in the transaction that commits them; raise LostClaim if a unit was taken over."""
     first = units[0]
-    if not await runs.record_progress(conn, first.run_id, steps, owner=first.owner):
+    if not await runs.record_progress(conn, steps, run=first.run_id, owner=first.owner):
         names = ", ".join(unit.label for unit in units)
         raise LostClaim(f"run {first.run_id}: a unit was taken over by another replica, one of: {names}")
 

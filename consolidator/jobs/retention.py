@@ -25,6 +25,7 @@ from consolidator.runtime.turn.sub_agents import finish_abandoned
 from consolidator.store.facts import revisions
 from consolidator.store.log import events
 from consolidator.store.log import retention as store
+from consolidator.store.log.events import BEGINNING
 from consolidator.store.log.retention import Cutoffs, ExpiredSession, PrunableSession
 from consolidator.store.memory import injections, store_items
 from consolidator.store.nights import model_calls
@@ -43,7 +44,7 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
     """
     now = database.clock.now()
     ended, spared = 0, Counter[str]()
-    last: ExpiredSession | None = None
+    last = (BEGINNING, "")
     while True:
         async with database.connection() as conn:
             page = await store.list_expired(conn, now=now, grace=now - GRACE, after=last, batch=ENDED_BATCH)
@@ -51,7 +52,7 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
             if not dry_run:
                 await finish_abandoned(database)
             return ended, spared
-        last = page[-1]
+        last = (page[-1].expires_at, page[-1].id)
         spared.update(reason for session in page if (reason := _spared_because(session)))
         ids = [session.id for session in page if _spared_because(session) is None]
         done = len(ids) if dry_run else await _end(database, ids, now)
@@ -64,7 +65,7 @@ async def has_expired(database: Database) -> bool:
     """Tell whether the time to live of any session is over."""
     now = database.clock.now()
     async with database.connection() as conn:
-        return bool(await store.list_expired(conn, now=now, grace=now - GRACE, after=None, batch=1))
+        return bool(await store.list_expired(conn, now=now, grace=now - GRACE, batch=1))
 
 
 def _spared_because(session: ExpiredSession) -> str | None:

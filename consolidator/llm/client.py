@@ -279,7 +279,7 @@ class ModelClient:
             body["prompt_cache_key"] = request.cache_key
         if dialect.json_mode == "schema":
             # A lenient reader may ask for less.
-            strict = request.schema | {"required": list(request.schema["properties"])}
+            strict = request.schema | {"required": list(request.schema.get("properties", ()))}
             schema = {"name": request.schema_name, "strict": True, "schema": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:

@@ -216,26 +216,78 @@ begin
     return hashes;
 end $$;
 
--- Seals what was recorded since the last seal: a root over the root before it and the chains, in order.
+-- The hash of a chunk (without a channel) or of a delivery (without a delta), as whoever adds it stores it.
+create function hash_output(p_session text, p_message text, p_channel text, p_delta text, p_seq bigint,
+                            p_started bigint, p_after bigint, p_at timestamptz) returns bytea language sql stable as $$
+    select sha256(timestamptz_send(p_at) || convert_to(jsonb_build_array(
+        p_session, p_message, p_channel, p_delta, p_seq, p_started, p_after
+    )::text, 'UTF8'))
+$$;
+
+-- For each message one hash over the chunks and deliveries of it with these numbers, in their order.
+create function hash_messages(p_after bigint, p_upto bigint) returns table (
+    session_id text, message_id text, started_seq bigint, hash bytea
+) language sql stable as $$
+    select o.session_id, o.message_id, min(o.started_seq),
+           sha256(string_agg(int8send(o.id) || o.hash, ''::bytea order by o.id))
+    from (
+        select c.session_id, c.message_id, c.started_seq, c.id, hash_output(
+            c.session_id, c.message_id, null, c.delta, c.seq, c.started_seq, c.after_seq, c.created_at
+        ) as hash from consolidator.generation_chunk c where c.id > p_after and c.id <= p_upto
+        union all
+        select d.session_id, d.message_id, d.started_seq, d.id, hash_output(
+            d.session_id, d.message_id, d.channel, null, d.upto_seq, d.started_seq, null, d.sent_at
+        ) from consolidator.delivery d where d.id > p_after and d.id <= p_upto
+    ) o
+    group by o.session_id, o.message_id
+$$;
+
+-- Seals what was recorded since the last seal: a root over the root before it, the chains and the messages, in order.
 create function seal_chains(p_run text, p_now timestamptz) returns setof seal
 language plpgsql security definer set search_path = consolidator, pg_temp as $$
 declare
     previous seal;
+    next_number bigint;
+    upto bigint;
     chains bytea;
     covered bigint;
+    messages bytea;
 begin
     perform pg_advisory_xact_lock(hashtext('consolidator.seal'));
     select * into previous from seal order by number desc limit 1;
+    next_number := coalesce(previous.number, 0) + 1;
+    upto := coalesce(previous.output_to, 0);
+    -- Everyone who took a number up to this one has committed: only then is no more to come below it. The end of the
+    -- block lets go of the locks; if they are not to be had, the next seal covers what came in.
+    begin
+        perform set_config('lock_timeout', '800ms', true);
+        lock table only generation_chunk, only delivery in share mode;
+        select case when is_called then last_value else 0 end into upto from output_id_seq;
+        raise sqlstate 'CO001';
+    exception when sqlstate 'CO001' or lock_not_available then
+    end;
     with sealed as (
-        update sealed_session set seal = coalesce(previous.number, 0) + 1 where sealed_session.seal is null
+        update sealed_session set seal = next_number where sealed_session.seal is null
         returning session_hash, seq, hash
     )
     select count(*), string_agg(session_hash || int8send(seq) || hash, ''::bytea order by session_hash, seq)
     into covered, chains from sealed;
-    if covered > 0 then
-        return query insert into seal (number, run_id, sealed_at, sessions, root)
-        values (coalesce(previous.number, 0) + 1, p_run, p_now, covered,
-                sha256(coalesce(previous.root, ''::bytea) || chains))
+    with sealed as (
+        insert into sealed_message (seal, session_hash, message_hash, started_seq, hash)
+        select next_number, sha256(convert_to(session_id, 'UTF8')), sha256(convert_to(message_id, 'UTF8')),
+               started_seq, hash
+        from hash_messages(coalesce(previous.output_to, 0), upto)
+        returning session_hash, message_hash, started_seq, hash
+    )
+    select string_agg(session_hash || message_hash || int8send(started_seq) || hash, ''::bytea
+                      order by session_hash, message_hash)
+    into messages from sealed;
+    if covered > 0 or messages is not null then
+        return query insert into seal (number, run_id, sealed_at, sessions, output_to, root)
+        values (next_number, p_run, p_now, covered, upto, sha256(
+            coalesce(previous.root, ''::bytea) || coalesce(chains, ''::bytea) || int8send(upto)
+            || coalesce(messages, ''::bytea)
+        ))
         returning *;
     end if;
 end $$;

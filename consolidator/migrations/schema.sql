@@ -174,7 +174,9 @@ create table blob_ref (
 comment on table blob_ref is 'Which event refers to which blob.';
 create index blob_ref_blob on blob_ref (sha256);
 
+create sequence output_id_seq;  -- of chunks and deliveries together, in the order in which they came in
 create table generation_chunk (
+    id bigint not null default nextval('output_id_seq'),
     session_id text not null,
     message_id text not null,
     seq bigint not null,
@@ -182,23 +184,28 @@ create table generation_chunk (
     delta text not null,
     created_at timestamptz not null,
     after_seq bigint,  -- the last event before it; null in older logs
+    hash bytea,  -- of the row, by `hash_output`
     primary key (session_id, message_id, seq, created_at),
     constraint generation_chunk_seq check (seq > 0)
 ) partition by range (created_at);
 comment on table generation_chunk is 'The committed pieces of generations, by day of created_at, append-only.';
+create index generation_chunk_id on generation_chunk using brin (id);
 create index generation_chunk_started on generation_chunk (session_id, started_seq);
 
 create table delivery (
+    id bigint not null default nextval('output_id_seq'),
     session_id text not null,
     message_id text not null,
     channel text not null,
     upto_seq bigint not null,
     started_seq bigint not null default 0,
     sent_at timestamptz not null,
+    hash bytea,  -- of the row, by `hash_output`
     primary key (session_id, message_id, channel, upto_seq),
     constraint delivery_upto check (upto_seq >= 0)
 );
 comment on table delivery is 'How far a message reached a channel.';
+create index delivery_id on delivery using brin (id);
 create index delivery_started on delivery (session_id, started_seq);
 
 -- What a session is made from -----------------------------------------------------------------------------------------
@@ -355,9 +362,10 @@ create table seal (
     run_id text,  -- the night that made it
     sealed_at timestamptz not null,
     sessions bigint not null default 0,  -- how many chains it covers
-    root bytea not null default ''  -- SHA-256 over the root before it and its chains
+    output_to bigint not null default 0,  -- the last chunk or delivery that this seal or one before it covers
+    root bytea not null default ''  -- SHA-256 over the root before it, its chains and its messages
 );
-comment on table seal is 'What each night sealed: a root over the chains it read and over the seal before.';
+comment on table seal is 'What each night sealed: a root over the chains it read, what was sent, and the seal before.';
 
 create table sealed_session (
     session_hash bytea not null,  -- SHA-256 of the session's id: an erasure leaves no name behind
@@ -368,6 +376,16 @@ create table sealed_session (
 );
 comment on table sealed_session is 'How far a session was learned from, and the hash of its chain there.';
 create index sealed_session_seal on sealed_session (seal);
+
+create table sealed_message (
+    seal bigint not null,
+    session_hash bytea not null,  -- SHA-256 of the session's id
+    message_hash bytea not null,  -- SHA-256 of the message's id
+    started_seq bigint not null,  -- the event that began the message: retention prunes both together
+    hash bytea not null,  -- over its chunks and deliveries since the seal before, by `hash_messages`
+    primary key (seal, session_hash, message_hash)
+);
+comment on table sealed_message is 'What was generated of a message and sent of it between two seals.';
 
 create table pruning (
     id text primary key,

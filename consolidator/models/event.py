@@ -83,6 +83,11 @@ class Event:
         """Whether a message is what a person said, by its door and its payload."""
         return is_persons_word(self.principal, self.data)
 
+    @property
+    def is_user_message(self) -> bool:
+        """Whether it is a message of the user's side, by its payload alone."""
+        return self.type is EventType.USER_MESSAGE and self.data.get("origin", "user") == "user"
+
     def to_local_time(self, zone: tzinfo) -> datetime:
         """When it happened in local time: at the log's own UTC offset if it has one, else in `zone`."""
         offset = parse_utc_offset(self.data.get("occurred_at"))

@@ -100,6 +100,7 @@ class SealRow:
     run_id: str | None
     sealed_at: datetime
     sessions: int
+    output_to: int
     root: bytes
 
 
@@ -111,6 +112,16 @@ class SealedSessionRow:
     seq: int
     hash: bytes
     seal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedMessageRow:
+    """What was generated and sent of a message between two seals."""
+
+    session_hash: bytes
+    message_hash: bytes
+    started_seq: int
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Literal, get_args
 
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.principal import Role, name_principal
-from consolidator.models.session_key import is_group
 
 Scope = Literal["read", "record", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -57,6 +56,8 @@ class Viewer:
 
     def may_speak_as(self, speaker: str | None) -> bool:
         """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many."""
+        from consolidator.models.session_key import is_group  # which few questions need
+
         return speaker is None or self.peer is None or is_group(self.peer) or speaker == self.peer
 
     def check_speaker(self, speaker: str | None) -> None:

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ulid import ULID
 
@@ -229,6 +229,17 @@ class Message:
     mode: str | None = None  # of a user's message: message | steer | follow_up
 
 
+class SpawnArguments(TypedDict, total=False):
+    """What a program may name of a sub-agent, beside its task and cap."""
+
+    model: str | None
+    context: str | Sequence[Mapping[str, Any]] | None
+    tools: Sequence[str] | None
+    mode: ResultMode
+    max_tokens: int | None
+    system: str | None
+
+
 class Session:
     """A session as a conversation: `async for text in session.send("..."): ...`."""
 
@@ -397,14 +408,9 @@ class Session:
         self,
         task: str,
         *,
-        model: str | None = None,
-        context: str | Sequence[Mapping[str, Any]] | None = None,
-        tools: Sequence[str] | None = None,
-        mode: ResultMode = "summary",
-        max_tokens: int | None = None,
         max_cost_usd: float | Decimal | str | None = None,
-        system: str | None = None,
         call_id: str | None = None,
+        **options: Unpack[SpawnArguments],
     ) -> SpawnResult:
         """Give a task to a sub-agent, and return what came of it. It sees the task and the context, and nothing else.
 
@@ -412,10 +418,7 @@ class Session:
         Raises UsageError for a session that may have no sub-agent, and for what none could run with.
         """
         cap = None if max_cost_usd is None else parse_amount(max_cost_usd)
-        request = SpawnRequest(
-            task=task, model=model, context=context, tools=tools, mode=mode, max_tokens=max_tokens, max_cost=cap,
-            system=system,
-        )  # fmt: skip
+        request = SpawnRequest(task=task, max_cost=cap, **options)
         return await waking.spawn_sub_agent(self._agent.harness, self.id, call_id or f"spawn_{ULID()}", request)
 
     def task(self, title: str, *, resume: bool = False) -> Task:

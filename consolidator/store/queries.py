@@ -7,7 +7,7 @@ other columns fails at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set, ValuesView
+from collections.abc import Iterable, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarTuple, cast
@@ -29,6 +29,8 @@ _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _TEXT = re.compile(r"%\((\w+)!\)")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+# What a caller gives as one value: where a page begins, and between which times a session's events were ingested.
+_PAIRS = {"after": ("at", "last_id"), "bounds": ("low", "high")}
 
 
 def load(name: str, *before: str) -> dict[str, LiteralString]:
@@ -75,19 +77,29 @@ def _unescape_texts(row: T, names: Sequence[str]) -> T:
 
 
 async def fetch_all(
-    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
+    conn: Connection,
+    row_type: type[T],
+    query: LiteralString,
+    values: Mapping[str, Any] | None = None,
+    *,
+    binary: bool = False,
 ) -> list[T]:
     """Run a query and return all its rows as instances of `row_type`."""
-    async with conn.cursor(row_factory=_typed_row(row_type)) as cursor:
+    async with conn.cursor(row_factory=_typed_row(row_type), binary=binary) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchall()
 
 
 async def fetch_one(
-    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
+    conn: Connection,
+    row_type: type[T],
+    query: LiteralString,
+    values: Mapping[str, Any] | None = None,
+    *,
+    binary: bool = False,
 ) -> T | None:
     """Run a query and return its first row as an instance of `row_type`; None where it has no row."""
-    async with conn.cursor(row_factory=_typed_row(row_type)) as cursor:
+    async with conn.cursor(row_factory=_typed_row(row_type), binary=binary) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchone()
 
@@ -166,7 +178,7 @@ class _Query(Generic[*Ts]):
 
     Other parameters are given by name; those with a default may be left out. The name `*` stands for a row whose fields
     are parameters, `**` for rows that are: an array for each field that the query has beside the other parameters. Sets
-    become arrays, mappings jsonb; the texts of `%(name!)s` are escaped.
+    become arrays, mappings jsonb, the pairs of `_PAIRS` two parameters each; the texts of `%(name!)s` are escaped.
     """
 
     def __init__(self, query: LiteralString, names: str = "", **defaults: Any) -> None:
@@ -176,13 +188,15 @@ class _Query(Generic[*Ts]):
         self._placeholders = placeholders.keys()
         self._names = names.split() or (list(placeholders) if len(placeholders) == 1 else [])
         self._defaults = defaults
-        if not {*self._names, *defaults} - {"*", "**"} <= self._placeholders:
+        if not {*self._names, *defaults} - {"*", "**", *_PAIRS} <= self._placeholders:
             raise ValueError(f"a query with the parameters {list(placeholders)} is given {self._names}, {defaults}")
 
     def bind(self, values: tuple[*Ts], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the query's parameters by their names; raise TypeError if they are not those of the query."""
         bound = {**self._defaults, **named, **dict(zip(self._names, cast("tuple[Any, ...]", values), strict=False))}
         row, rows = bound.pop("*", None), bound.pop("**", None)
+        for pair in _PAIRS.keys() & bound.keys() - self._placeholders:
+            bound |= zip(_PAIRS[pair], bound.pop(pair) or (None, None), strict=True)
         if rows is not None:
             bound |= {name: [_field(each, name) for each in rows] for name in self._placeholders - bound.keys()}
         if row is not None:
@@ -220,24 +234,65 @@ class Attempt(_Query[*Ts]):
         return await execute(conn, self.query, self.bind(values, named)) > 0
 
 
+class StatementEach(_Query[*tuple[Any, ...]]):
+    """A statement that is run for each of several rows in one round trip; it returns how many rows it touched.
+
+    A row is a tuple of the parameters in `names`, or the only one of these. With `order` the rows are sorted by these
+    parameters, so that two writers never wait for each other in a circle.
+    """
+
+    def __init__(self, query: LiteralString, names: str = "*", *, order: str = "", **defaults: Any) -> None:
+        super().__init__(query, names, **defaults)
+        self._order = order.split()
+
+    def bind_each(self, rows: Iterable[Any], named: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the query's parameters for each row."""
+        bound = [self.bind(row if type(row) is tuple else (row,), named) for row in rows]
+        return sorted(bound, key=lambda each: [each[name] for name in self._order]) if self._order else bound
+
+    async def __call__(self, conn: Connection, rows: Iterable[Any], **named: Any) -> int:
+        return await execute_each(conn, self.query, self.bind_each(rows, named))
+
+
+class AttemptEach(StatementEach):
+    """A statement for each of several rows; it returns whether it touched one row for each."""
+
+    async def __call__(self, conn: Connection, rows: Iterable[Any], **named: Any) -> bool:
+        bound = self.bind_each(rows, named)
+        return await execute_each(conn, self.query, bound) == len(bound)
+
+
+class UpsertEach(StatementEach):
+    """A query that returns `added` for each row it writes; it returns what it did to each, None for nothing."""
+
+    async def __call__(  # type: ignore[override] # what it did is more than how often
+        self, conn: Connection, rows: Iterable[Any], **named: Any
+    ) -> list[Outcome | None]:
+        results = await fetch_each(conn, _Upserted, self.query, self.bind_each(rows, named))
+        return [None if not written else "added" if written[0].added else "changed" for written in results]
+
+
 class _RowQuery(_Query[*Ts], Generic[T, *Ts]):
-    def __init__(self, row_type: type[T], query: LiteralString, names: str = "", **defaults: Any) -> None:
+    def __init__(
+        self, row_type: type[T], query: LiteralString, names: str = "", *, binary: bool = False, **defaults: Any
+    ) -> None:
         super().__init__(query, names, **defaults)
         self.row_type = row_type
+        self.binary = binary  # whether the server sends the rows so, as is faster for large arrays
 
 
 class Rows(_RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
-        return await fetch_all(conn, self.row_type, self.query, self.bind(values, named))
+        return await fetch_all(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
 
 
 class FirstRow(_RowQuery[T, *Ts]):
     """A query of one row; it returns None where there is none."""
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T | None:
-        return await fetch_one(conn, self.row_type, self.query, self.bind(values, named))
+        return await fetch_one(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
 
 
 class OneRow(_RowQuery[T, *Ts]):
@@ -308,15 +363,3 @@ Outcome = Literal["added", "changed"]
 @dataclass(frozen=True, slots=True)
 class _Upserted:
     added: bool
-
-
-async def upsert_each(
-    conn: Connection, query: LiteralString, values: Sequence[Mapping[str, Any]]
-) -> list[Outcome | None]:
-    """Run a query that returns `added` for each row it writes; return what it did to each, None for nothing."""
-    results = await fetch_each(conn, _Upserted, query, values)
-    return [None if not rows else _outcome(rows[0]) for rows in results]
-
-
-def _outcome(row: _Upserted) -> Outcome:
-    return "added" if row.added else "changed"

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from consolidator.errors import ConsolidatorError
 from consolidator.runtime.live.hub import FollowHub, open_hub
@@ -164,23 +165,29 @@ async def serve_page(
     """Serve the page on a listening socket until `stop` is set; call `opened` as soon as it can be asked."""
     runs = RequestedRuns(database, settings, stop)
     async with open_hub(database) as hub:
-        config = uvicorn.Config(
-            Starlette(routes=mount_ui(database, settings, stop, hub, runs)),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=2,
-        )
-        server = BoundedServer(config)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        opened()
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        server.should_exit = True
-        await serving
+        app = Starlette(routes=mount_ui(database, settings, stop, hub, runs))
+        await serve_app(app, listener, stop, opened)
     await runs.close()
+
+
+async def serve_app(app: ASGIApp, listener: socket.socket, stop: asyncio.Event, opened: Callable[[], None]) -> None:
+    """Serve an application of a person's own machine on a listening socket until `stop` is set."""
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+    )
+    server = BoundedServer(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    opened()
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    server.should_exit = True
+    await serving

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
-import sqlite3
 import subprocess
 import sys
-from base64 import b64decode
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
 from consolidator.testing import ModelServer
@@ -68,25 +68,45 @@ def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[s
     assert kept["text"] == "buy milk"
 
 
-@pytest.mark.skipif(find_spec("dbos") is None, reason="needs dbos")
+@pytest.mark.skipif(find_spec("absurdctl") is None, reason="needs absurd-sdk and absurdctl")
 def test_a_durable_engine_keeps_a_pointer_of_four_fields_and_none_of_what_was_said(
-    model_environment: dict[str, str], tmp_path: Path
+    model_environment: dict[str, str], dsn: str, tmp_path: Path
 ) -> None:
     """P2, P24."""
-    words = [sys.executable, str(EXAMPLES / "durable.py"), "note buy milk"]
-    kept = tmp_path / "engine.sqlite"
-    exported = model_environment | {"DBOS_SYSTEM_DATABASE_URL": f"sqlite:///{kept}"}
-    said = subprocess.run(
-        words, env=exported, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
-    ).stdout
-    assert "kept, with 0 earlier notes" in said
-    with sqlite3.connect(kept) as engine:
-        outputs = engine.execute("select output from operation_outputs order by function_id").fetchall()
-    steps = [pickle.loads(b64decode(output)) for (output,) in outputs]
-    assert [(step["finish_reason"], step["executed_tool_count"]) for step in steps] == [("tool_calls", 1), ("stop", 0)]
+    import absurdctl
+
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(absurdctl.BUNDLED_SCHEMA_SQL)
+        conn.execute("select absurd.create_queue('default')")
+        environment = {**model_environment, "ABSURD_DATABASE_URL": dsn}
+
+        def run(*words: str) -> subprocess.Popen[str]:
+            program = [sys.executable, str(EXAMPLES / "durable.py"), *words]
+            return subprocess.Popen(program, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+        with run("note buy milk") as process:
+            assert "kept, with 0 earlier notes" in process.communicate(timeout=PATIENCE)[0]
+        with run("story") as process:  # which dies in the middle of its answer
+            wait_for_row(conn, "select from consolidator.generation_chunk where seq = 8")
+            process.kill()
+        conn.execute("update absurd.r_default set claim_expires_at = now() where state = 'running'")
+        for words in ("hello", "thanks"):  # whoever comes next takes its task over, and tries it again
+            with run(words) as process:
+                assert process.wait(PATIENCE) == 0
+            conn.execute("update absurd.r_default set available_at = now() where state in ('pending', 'sleeping')")
+        assert conn.execute("select count(*) from absurd.t_default where state = 'completed'").fetchone() == (4,)
+        steps = [state for (state,) in conn.execute("select state from absurd.c_default").fetchall()]
     fields = {"to_message_number", "finish_reason", "usage", "executed_tool_count"}
     assert all(step.keys() == fields for step in steps)
+    assert [step["executed_tool_count"] for step in steps if step["finish_reason"] == "tool_calls"] == [1]
     assert "milk" not in str(steps)
+
+
+def wait_for_row(conn: psycopg.Connection[Any], query: LiteralString) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while conn.execute(query).fetchone() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str], tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from pydantic import Field
@@ -47,11 +47,6 @@ class Agent(RowAnswer):
     """An agent's defaults as they stand."""
 
     max_cost_usd: str | None = Field(description="what one session may cost")
-
-    @classmethod
-    def of(cls, row: AgentRow, **own: Any) -> Self:
-        """Return an agent's row as the API shows it."""
-        return super().of(row, max_cost_usd=None if row.max_cost is None else str(row.max_cost), **own)
 
 
 AgentList = list_of("AgentList", "Agents that have defaults, by name.", agents=Agent)

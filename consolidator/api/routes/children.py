@@ -118,14 +118,14 @@ CheckpointId = Annotated[
 @router.post("/sessions/{session_id}/checkpoint", **operation("write", Checkpoint, 201))
 async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheckpoint | None = None) -> Response:
     """Set a checkpoint: a pointer into the log, not a copy. A point in the middle of a call or answer is refused."""
-    wanted = body or NewCheckpoint()
+    point = body or NewCheckpoint()
     return await call.change(
         Checkpoint.of,
         checkpoints.create_checkpoint,
         session_id,
         location="/v1/checkpoints/{id}",
-        time_to_live=None if wanted.ttl_seconds is None else timedelta(seconds=wanted.ttl_seconds),
-        **wanted.model_dump(exclude={"ttl_seconds"}),
+        time_to_live=None if point.ttl_seconds is None else timedelta(seconds=point.ttl_seconds),
+        **point.model_dump(exclude={"ttl_seconds"}),
     )
 
 
@@ -151,15 +151,15 @@ async def delete_checkpoint(call: Writing, checkpoint_id: CheckpointId) -> Respo
 @router.post("/sessions/{session_id}/resume", **operation("write", Session, 201))
 async def resume_session(call: Writing, session_id: SessionId, body: Restore | None = None) -> Response:
     """Go on from a checkpoint of a session, in a new session. The original is untouched."""
-    wanted = body or Restore()
-    options: dict[str, Any] = {"is_current": wanted.is_current, "driver_tools": call.driver_tools}
+    restore = body or Restore()
+    options: dict[str, Any] = {"is_current": restore.is_current, "driver_tools": call.driver_tools}
     return await call.change(
         partial(show, call),
         checkpoints.restore_checkpoint,
         call.settings,
-        wanted.checkpoint_id,
+        restore.checkpoint_id,
         session_id=session_id,
-        overrides=wanted.overrides.to_overrides(),
+        overrides=restore.overrides.to_overrides(),
         location=SESSION_LOCATION,
         **options,
     )
@@ -168,9 +168,9 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
 @router.post("/sessions/{session_id}/fork", **operation("write", Session, 201))
 async def fork_session(call: Writing, session_id: SessionId, body: Fork | None = None) -> Response:
     """Leave a session at an event and go on by itself, in a new session. The original is untouched."""
-    wanted = body or Fork()
-    options = wanted.model_dump(exclude={"overrides"})
-    request = ChildRequest(kind="fork", overrides=wanted.overrides.to_overrides(), **options)
+    fork = body or Fork()
+    options = fork.model_dump(exclude={"overrides"})
+    request = ChildRequest(kind="fork", overrides=fork.overrides.to_overrides(), **options)
     made: dict[str, Any] = {"driver_tools": call.driver_tools, "location": SESSION_LOCATION}
     return await call.change(partial(show, call), create_child, call.settings, session_id, request, **made)
 

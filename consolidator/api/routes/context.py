@@ -13,6 +13,7 @@ from consolidator.api.call import Reading, Writing, operation, reply
 from consolidator.api.schemas import Input, RowAnswer, SessionId, of_row
 from consolidator.runtime.session import access
 from consolidator.runtime.session.changes import check_driven_here
+from consolidator.service.agents.context import Context as BuiltContext
 from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.agents.context import compact_session as compact
 from consolidator.service.agents.costs import Cost, load_costs
@@ -37,19 +38,13 @@ class ContextPart(RowAnswer):
     tokens: int
 
 
+@of_row(BuiltContext, leave_out="tools budget", tokens="an upper estimate")
 class Context(RowAnswer):
     """What the model would be shown of a session now."""
 
     session_id: str
-    strategy: str
-    tokens: int = Field(description="an upper estimate")
-    first_seq: int = Field(description="of the first event that is shown, 0 if there is none")
-    upto_seq: int = Field(description="the session's head when the context was built")
-    truncated: bool = Field(description="whether earlier turns are left out")
-    over_budget: bool = Field(description="whether they are left out for lack of room")
     parts: list[ContextPart]
     system: str | None = Field(description="in the format anthropic, where the system prompt is no message")
-    messages: list[dict[str, Any]]
 
 
 class Compact(Input):
@@ -121,8 +116,7 @@ async def get_cost(
     """Show what a session's model calls cost, its branches' and sub-agents' included: each group, and all of them."""
     row = await access.load_session(call.database, session_id, viewer=call.viewer)
     groups, total = await load_costs(call.database, by, session_id=row.id)
-    costs = {"groups": [group.as_json() for group in groups], "total": total.as_json()}
-    return reply({"session_id": row.id, "max_cost_usd": None if row.max_cost is None else str(row.max_cost), **costs})
+    return reply({"session_id": row.id, "max_cost_usd": row.max_cost, "groups": groups, "total": total})
 
 
 @router.post("/sessions/{session_id}/compact", **operation("write", Compacted))

@@ -29,6 +29,7 @@ from consolidator.api.schemas import (
     StoredSeed,
     Task,
     accept_members,
+    of_row,
 )
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
@@ -36,6 +37,7 @@ from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.creation import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
+from consolidator.runtime.session.fold import OpenCall as FoldedCall
 from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.runtime.session.safe_points import Recovery
 from consolidator.runtime.turn import sessions as runtime
@@ -78,6 +80,7 @@ class OpenSession(RequestOptions):
     context_window: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens, of an unknown model")
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="after the last message")
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+    before_compact: str | None = Field(default=None, max_length=100, description="name of a webhook")
     labels: dict[str, str | int | float | bool] | None = Field(default=None, examples=[{"space_id": "s1"}])
     project: str | None = Field(default=None, min_length=1, max_length=1000)
     space_id: str | None = Field(default=None, min_length=1, max_length=500, description="a label of this name")
@@ -130,17 +133,9 @@ class Woken(BaseModel):
     action: str = Field(description="what is done about it: the row of the recovery table")
 
 
+@of_row(FoldedCall, only="seq call_id tool arguments message_id state", state="waiting: for a person's decision")
 class OpenCall(RowAnswer):
     """A call without a result."""
-
-    seq: int
-    call_id: str
-    tool: str
-    arguments: Any
-    message_id: str | None
-    state: Literal["maybe_ran", "waiting", "granted", "denied", "not_started"] = Field(
-        description="waiting: for a person's decision"
-    )
 
 
 class SubAgentOf(RowAnswer):
@@ -154,7 +149,7 @@ class SubAgentOf(RowAnswer):
     @classmethod
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a sub-agent's row as the API shows it."""
-        return super().of(row, session_id=row.id, cost_usd=str(row.cost), **own)
+        return super().of(row, session_id=row.id, **own)
 
 
 class WholeSession(Session):
@@ -304,7 +299,7 @@ async def hydrate_session(
     """
     of = f"hydrate {session_id}"
     position = decode_cursor(of, cursor, int)
-    found = await state.hydrate_session(
+    hydrated = await state.hydrate_session(
         call.database,
         call.settings,
         session_id,
@@ -312,8 +307,8 @@ async def hydrate_session(
         limit=limit,
         viewer=call.viewer,
     )
-    following = None if found.earlier_before is None else encode_cursor(of, [found.earlier_before])
-    session = found.session
-    shown: dict[str, Any] = {"session": show(call, session, found.titles.get(session.id)), "next_cursor": following}
-    shown["children"] = [show(call, row, found.titles.get(row.id)) for row in found.children]
-    return reply(HydratedSession.of(found, **shown, state=session.state, last_event_id=str(session.head)))
+    following = None if hydrated.earlier_before is None else encode_cursor(of, [hydrated.earlier_before])
+    session = hydrated.session
+    shown: dict[str, Any] = {"session": show(call, session, hydrated.titles.get(session.id)), "next_cursor": following}
+    shown["children"] = [show(call, row, hydrated.titles.get(row.id)) for row in hydrated.children]
+    return reply(HydratedSession.of(hydrated, **shown, state=session.state, last_event_id=str(session.head)))

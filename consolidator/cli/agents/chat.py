@@ -19,9 +19,9 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.agents.options import ToolOptions
+from consolidator.cli.agents.session import describe_totals
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import (
-    format_usd,
     print_line,
     print_note,
     print_table,
@@ -32,7 +32,7 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.models.session import SessionFilter, SessionRow
+from consolidator.models.session import SessionFilter
 from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
@@ -41,7 +41,7 @@ from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.recall import recall_for_message
-from consolidator.service.sessions.listing import list_sessions
+from consolidator.service.sessions.listing import list_sessions, session_status
 from consolidator.settings import load_settings
 
 PASTE_PAUSE = 0.03  # seconds; lines with a shorter pause between them were pasted, and are one message
@@ -374,10 +374,17 @@ class TerminalChat:
         await self._enter_session(await self._open_session(key))
 
     async def _list(self, _: str) -> None:
-        agent = (await self._session.info()).agent
+        agent, now = (await self._session.info()).agent, self._agent.database.clock.now()
         page = await list_sessions(self._agent.database, SessionFilter(agent=agent), limit=_MAX_SESSIONS)
         cells = [
-            ("*" if row.id == self._session.id else "", row.id, row.key, row.turns, _status(row), row.last_event_at)
+            (
+                "*" if row.id == self._session.id else "",
+                row.id,
+                row.key,
+                row.turns,
+                session_status(row, now),
+                row.last_event_at,
+            )
             for row in page.sessions
         ]
         print_table("Sessions", ("", "id", "key", "turns", "status", "last"), cells, right=("turns",))
@@ -412,13 +419,7 @@ class TerminalChat:
         await self._enter_session(await self._open_session(key))
 
     async def _cost(self, _: str) -> None:
-        row = await self._session.info()
-        cap = "" if row.max_cost is None else f" of at most {format_usd(row.max_cost)}"
-        cost = f"{format_usd(row.cost)}{cap}" if row.cost or cap else "no price is known"
-        print_line(
-            f"{cost}; {row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), "
-            f"{row.output_tokens:,} out, {row.turns} turns"
-        )
+        print_line(describe_totals(await self._session.info()))
 
     async def _stop(self, _: str) -> None:
         if await stop_turn(self._agent.database, self._session.id) is None:
@@ -431,12 +432,6 @@ class TerminalChat:
         for name, (_, description) in COMMANDS.items():
             print_line(f"/{name:<11} {description}")
         print_line(f"from another terminal: `consolidator session fork {self._session.id}`, branch, notes, ...", "dim")
-
-
-def _status(session: SessionRow) -> str:
-    if session.attention:
-        return "waits for you"
-    return "unfinished" if session.pending else session.status
 
 
 def _last_turns(messages: list[Message], limit: int) -> list[Message]:

@@ -249,10 +249,7 @@ def cost_command(
         if row is not None and row.max_cost is not None:
             _print_cap(row.max_cost, row.cost, row.reserved)
 
-    def encode(costs: list[Cost]) -> dict[str, Any]:
-        return {"by": by, "costs": [cost.as_json() for cost in costs], "total": total.as_json()}
-
-    emit(costs, show, encode=encode)
+    emit(costs, show, encode=lambda costs: {"by": by, "costs": costs, "total": total})
 
 
 def _print_costs(by: str, costs: Sequence[Cost], total: Cost) -> None:

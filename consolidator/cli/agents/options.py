@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -167,7 +166,8 @@ def load_tools(name: str) -> list[Tool]:
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # pydantic resolves the type hints of its functions there
-    _allow_sibling_imports(path)
+    if str(path.parent) not in sys.path:  # the file imports modules from its own folder
+        sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     except ConsolidatorError:
@@ -178,10 +178,3 @@ def load_tools(name: str) -> list[Tool]:
     if not tools:
         raise UsageError(f"{path} has no tools: decorate functions with @tool (from consolidator import tool)")
     return list(tools.values())
-
-
-def _allow_sibling_imports(path: Path) -> None:
-    """Let the file import modules from its own folder."""
-    folder = str(path.parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)

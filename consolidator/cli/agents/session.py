@@ -20,6 +20,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session.tasks import TaskRow
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.runtime.turn.sessions import end_session
 from consolidator.service.agents.context import (
@@ -32,7 +33,7 @@ from consolidator.service.agents.context import (
 )
 from consolidator.service.database import Database
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
-from consolidator.service.sessions.state import SessionState, hydrate_session, list_seeds, read_state, summarize_session
+from consolidator.service.sessions.state import hydrate_session, list_seeds, read_state, summarize_session
 from consolidator.settings import Settings
 
 _MESSAGES = table(
@@ -112,7 +113,7 @@ def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
         "ended" if row.completed_at else "expires": row.completed_at or row.expires_at,
         "error": row.error,
         "events": f"{row.head}, learned to {row.consolidated_to}, pruned to {row.pruned_to}",
-        "totals": _totals(row),
+        "totals": describe_totals(row),
         "context": _context(details),
         "waits for": ", ".join(f"{call} ({what['kind']})" for call, what in row.attention.items()),
     }
@@ -123,7 +124,8 @@ def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
         print_line(f"began with {seed.role}: {shorten(seed.content, 100)}", style="dim")
 
 
-def _totals(row: SessionRow) -> str:
+def describe_totals(row: SessionRow) -> str:
+    """Return a session's turns, tokens and cost in a line."""
     cap = "" if row.max_cost is None else f" of at most {format_usd(row.max_cost)}"
     tokens = f"{row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
     return f"{row.turns} turns, {tokens}, {format_usd(row.cost)}{cap}"
@@ -215,7 +217,7 @@ def show_command(
 ) -> None:
     """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
     if part == "state":
-        emit(run(read_state, session), _print_state_and_totals)
+        emit(run(read_state, session), lambda read: _print_state(*read), encode=lambda read: _describe_state(*read))
     elif part == "summary":
         summary = run(summarize_session, session)
         emit(summary, lambda summary: str(summary["text"]))
@@ -225,21 +227,21 @@ def show_command(
         show_details(session, with_context=context)
 
 
-def _print_state_and_totals(state: SessionState) -> None:
-    print_state(state)
-    print_line(
-        f"{state.turns} turns, {state.input_tokens:,} tokens in ({state.cached_tokens:,} cached), "
-        f"{state.output_tokens:,} out, {format_usd(state.cost)}, {state.compactions} compactions, at event {state.seq}",
-        "dim",
-    )
+_STATE = ("state", "turns", "compactions", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
-def print_state(state: SessionState) -> None:
-    """Print what tools have set, and the open task."""
-    rows = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in state.state.items())
+def _describe_state(row: SessionRow, open_task: TaskRow | None) -> dict[str, Any]:
+    """Return for programs what tools have set, and the totals."""
+    totals = {name: getattr(row, name) for name in _STATE}
+    return {"session_id": row.id, "seq": row.head, "status": row.status, "open_task": open_task, **totals}
+
+
+def _print_state(row: SessionRow, open_task: TaskRow | None) -> None:
+    rows = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in row.state.items())
     print_table("state", ("name", "value"), rows)
-    if state.open_task is not None:
-        print_line(f"working at: {state.open_task.title}")
+    if open_task is not None:
+        print_line(f"working at: {open_task.title}")
+    print_line(f"{describe_totals(row)}, {row.compactions} compactions, at event {row.head}", "dim")
 
 
 _COMPACTIONS = table(

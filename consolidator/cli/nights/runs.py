@@ -235,7 +235,7 @@ def retry_command(
         raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
 
 
-MAX_LINES = 30  # lines of each part of a comparison
+MAX_LINES = 30  # of each kind of change
 _TABLE = table(
     "revisions", ">number=id, model, status, >sessions, >events, >candidates, begun=created_at, promoted=promoted_at"
 )
@@ -288,16 +288,16 @@ def print_comparison(comparison: dict[str, Any]) -> None:
     if comparison["changed"]:
         pairs = ((shorten(old, 120), shorten(new, 120)) for old, new in comparison["changed"][:MAX_LINES])
         print_table("changed", ("before", "after"), pairs)
-    for sign, part in (("-", "lost"), ("+", "added")):
-        lines = comparison[part]
-        for line in lines[:MAX_LINES]:
-            print_line(f"  {sign} {shorten(line, 160)}")
-        if len(lines) > MAX_LINES:
-            print_line(f"  {sign} and {len(lines) - MAX_LINES} more (--json shows all)")
+    for part in ("lost", "added"):
+        _print_changes(part, comparison[part])
 
 
-_SIGNS = {"added": "+", "lost": "-", "changed": "~"}
-_MAX_LINES = 20  # of each kind of change
+def _print_changes(change: str, lines: list[str]) -> None:
+    sign = {"added": "+", "lost": "-", "changed": "~"}[change]
+    for line in lines[:MAX_LINES]:
+        print_line(f"  {sign} {shorten(line, 160)}")
+    if len(lines) > MAX_LINES:
+        print_line(f"  {sign} and {len(lines) - MAX_LINES} more (--json shows all)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,13 +406,10 @@ def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
             counts = ", ".join(f"{len(lines)} {change}" for change, lines in changes.items() if lines)
             print_line(f"{kind}: {counts}", style="bold")
         for change, lines in changes.items():
-            for line in lines[:_MAX_LINES]:
-                print_line(f"  {_SIGNS[change]} {shorten(line, 160)}")
-            if len(lines) > _MAX_LINES:
-                print_line(f"  {_SIGNS[change]} and {len(lines) - _MAX_LINES} more")
+            _print_changes(change, lines)
     if not any(any(changes.values()) for changes in report["memory"].values()):
         print_line("no changes" if again else "nothing new would be learned")
-    for problem in report["problems"][:_MAX_LINES]:
+    for problem in report["problems"][:MAX_LINES]:
         print_warning(problem)
     if again:
         print_line("add --replace to write these changes", style="dim")

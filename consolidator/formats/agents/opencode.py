@@ -14,7 +14,7 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
@@ -77,24 +77,17 @@ def _split_rows(rows: Iterator[tuple[int, dict[str, Any] | Problem]]) -> Records
             yield number, row
             continue
         if row["message"] != last:
-            last, message = row["message"], _parse(row["message_data"])
+            last, message = row["message"], parse_container(row["message_data"])
             yield number, {**row, "kind": "message", "id": last, "data": message, "time": row["message_time"]}
         if row["part"] is not None:
-            yield number, {**row, **_part_fields(_parse(row["part_data"]), row["part"], row["message_time"], message)}
+            part = parse_container(row["part_data"])
+            yield number, {**row, **_part_fields(part, row["part"], row["message_time"], message)}
 
 
 def _part_fields(part: Any, part_id: Any, message_time: Any, message: Any) -> dict[str, Any]:
     part = part if isinstance(part, dict) else {"type": "unreadable"}
-    time = part.get("time")
-    started = time.get("start") if isinstance(time, dict) else None
+    started = drafts.object_of(part.get("time")).get("start")
     return {"kind": part.get("type"), "id": part_id, "data": part, "time": started or message_time, "in": message}
-
-
-def _parse(text: Any) -> Any:
-    try:
-        return parse_json(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
 
 
 def _read_session(path: Path) -> Records:
@@ -179,7 +172,7 @@ def _draft(record: dict[str, Any]) -> Statements:
 def _is_reverted(record: dict[str, Any]) -> bool:
     """Tell whether a message or part was taken back: ids are in the order of their making."""
     revert = record.get("revert")
-    revert = _parse(revert) if isinstance(revert, str) else revert
+    revert = parse_container(revert) if isinstance(revert, str) else revert
     if not isinstance(revert, dict) or not isinstance(revert.get("messageID"), str):
         return False
     message, part = drafts.text_of(record.get("message")), revert.get("partID")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.wrappers import read_element, unwrap
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
@@ -160,14 +160,8 @@ def _is_notice(text: str) -> bool:
     """Tell whether a text is a hook's notice, or values in JSON, as the harness queues when tasks end."""
     if text[0] not in "{[":
         return _HOOK_NOTICE.match(text) is not None
-    return _is_json(text) or all(_is_json(line) for line in text.splitlines() if line.strip())
-
-
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(parse_json(text), (dict, list))
-    except ValueError:
-        return False
+    lines = [line for line in text.splitlines() if line.strip()]
+    return parse_container(text) is not None or all(parse_container(line) is not None for line in lines)
 
 
 def _draft_command(part: str, text: str) -> Iterator[EventDraft]:

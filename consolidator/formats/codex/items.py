@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from consolidator.formats.common.content import answers_call, extract_text, has_result, is_media, split_message
-from consolidator.formats.common.json_parsing import parse_json, parse_prefix
+from consolidator.formats.common.drafts import object_of
+from consolidator.formats.common.json_parsing import parse_arguments, parse_container, parse_prefix
 from consolidator.formats.common.wrappers import is_one_element
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
@@ -139,10 +140,7 @@ def draft_reasoning(payload: Mapping[str, Any]) -> Drafts:
 
 def build_call(payload: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a call of the tool `name`; arguments in JSON are parsed."""
-    arguments = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
-    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
-        with suppress(ValueError):  # a patch or a script is text
-            arguments = parse_json(arguments)
+    arguments = parse_arguments(payload, ("arguments", "input", "action"))
     return {"call_id": str(payload.get("call_id") or payload.get("id") or ""), "tool": name, "arguments": arguments}
 
 
@@ -305,11 +303,8 @@ def _unwrap_output(output: Any) -> tuple[str, int | None, bool | None]:
         output = output.get("content", output.get("body"))
     text = extract_text(output)
     if text.startswith("{"):
-        try:
-            envelope = parse_json(text)
-        except ValueError:
-            return text, None, success
-        metadata = envelope.get("metadata") if isinstance(envelope, dict) else None
+        envelope = object_of(parse_container(text))
+        metadata = envelope.get("metadata")
         if isinstance(metadata, dict) and "output" in envelope:
             code = metadata.get("exit_code")
             return extract_text(envelope["output"]), code if isinstance(code, int) else None, success

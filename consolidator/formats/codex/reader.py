@@ -18,8 +18,9 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.codex import items
 from consolidator.formats.codex.items import Drafts
 from consolidator.formats.common.content import extract_text, split_message
+from consolidator.formats.common.drafts import object_of
 from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.jsonl import guard_line, parse_head, read_objects
 from consolidator.formats.common.log_files import PACKED, find_files
 from consolidator.formats.common.project import derive_project
@@ -382,9 +383,5 @@ def _build_session(header: Mapping[str, Any], origin: str, model: str | None) ->
 
 def _parse_agent_id(text: str) -> str | None:
     """Return the sub-agent's session from the result of a spawn call."""
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return None
-    agent_id = value.get("agent_id") if isinstance(value, dict) else None
+    agent_id = object_of(parse_container(text)).get("agent_id")
     return agent_id if isinstance(agent_id, str) else None

@@ -128,7 +128,7 @@ def read_json(path: Path, most: int) -> Any:
     """Return the JSON value that a file is; a Problem where it is none, or has more than `most` bytes."""
     content = read_whole(path, most)
     if content is None:
-        return Problem(f"larger than {most} bytes")
+        return Problem(f"one JSON value of more than {most} bytes")
     try:
         return parse_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:

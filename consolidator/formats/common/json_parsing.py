@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 MAX_DEPTH = 200  # levels of nesting; deeper values could overflow the stack of recursive code
@@ -32,6 +33,22 @@ def parse_json(raw: bytes | str) -> Any:
     if rest := text[end:].lstrip(_SPACE):
         raise ValueError(f"{EXTRA_TEXT}, at character {len(text) - len(rest) + 1}")
     return value
+
+
+def parse_container(value: object) -> Any:
+    """Return the object or the list that a text holds in JSON; None for any other text or value."""
+    try:
+        found = parse_json(value) if isinstance(value, (str, bytes)) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, (dict, list)) else None
+
+
+def parse_arguments(item: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return the first of an item's fields that is there, as its value if it is JSON; a patch or a script is text."""
+    arguments = next((item[name] for name in names if item.get(name) is not None), None)
+    parsed = parse_container(arguments) if isinstance(arguments, str) and arguments[:1] in ("{", "[") else None
+    return arguments if parsed is None else parsed
 
 
 def parse_prefix(text: str, start: int) -> tuple[Any, int]:

@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
-from consolidator.formats.common.json_parsing import parse_json, to_float
+from consolidator.formats.common.json_parsing import parse_container, to_float
 from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
 from consolidator.models.payload import EventType
 
@@ -36,12 +36,7 @@ def is_failed_result(text: str) -> bool:
     """Tell whether a tool's result is clearly an error, by its first words or, in JSON, by its first key."""
     if _FAILED.match(text):
         return True
-    if not text.lstrip().startswith("{"):
-        return False
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return False
+    value = parse_container(text)
     if not isinstance(value, dict) or not value:
         return False
     if value.get("is_error") is True or value.get("isError") is True:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
-from consolidator.formats.common.json_members import read_members
-from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
+from consolidator.formats.common.json_members import read_json, read_members
+from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_container
 from consolidator.formats.common.jsonl import guard_line, parse_head, read_values
-from consolidator.formats.common.log_files import file_finder, open_log, read_whole
+from consolidator.formats.common.log_files import file_finder, open_log
 from consolidator.formats.openai.conversation import CLINE_PROBLEM, ROLES, ChatRecord, ConversationNames
 
 NAME = "openai-messages"
@@ -131,7 +131,7 @@ def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
     with open_log(path) as file:
         head = file.read(_HEAD_BYTES)
     first, newline, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
-    if newline and rest.strip() and _is_json_container(first):
+    if newline and rest.strip() and parse_container(first) is not None:
         yield from read_values(path)  # JSONL under another name
     elif first.startswith(b"["):
         yield from ((line, element) for line, _, element in read_members(path))
@@ -140,23 +140,8 @@ def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
 
 
 def _read_single_value(path: Path) -> Iterator[tuple[int | None, Any]]:
-    content = read_whole(path, MAX_OBJECT_BYTES)
-    if content is None:
-        reason = f"a single JSON object of more than {MAX_OBJECT_BYTES} bytes; write it as an array or as JSONL"
-        yield None, Problem(reason)
-        return
-    try:
-        value = parse_json(content.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        value = Problem(str(error))
-        if str(error).startswith(EXTRA_TEXT):
-            yield from read_values(path)  # JSONL with a first line longer than the head
-            return
-    yield None, value
-
-
-def _is_json_container(line: bytes) -> bool:
-    try:
-        return isinstance(parse_json(line), (dict, list))
-    except ValueError:
-        return False
+    value = read_json(path, MAX_OBJECT_BYTES)
+    if isinstance(value, Problem) and value.reason.startswith(EXTRA_TEXT):
+        yield from read_values(path)  # JSONL with a first line longer than the head
+    else:
+        yield None, value

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Literal
 
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.fields import fit_payload
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_arguments
 from consolidator.formats.common.outcome import is_failure
 from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
 from consolidator.formats.openai.conversation import is_failed_result
@@ -85,10 +84,7 @@ def _draft_user_message(item: Mapping[str, Any], origin: Origin) -> Iterator[Dra
 
 def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return a call; arguments in JSON are parsed."""
-    arguments = next((item[key] for key in _ARGUMENT_KEYS if item.get(key) is not None), None)
-    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
-        with suppress(ValueError):  # a patch or a script is text
-            arguments = parse_json(arguments)
+    arguments = parse_arguments(item, _ARGUMENT_KEYS)
     if kind == "shell_call" and isinstance(arguments, Mapping) and isinstance(arguments.get("commands"), list):
         arguments = {"command": "\n".join(extract_text(command) for command in arguments["commands"])}
     named = kind in _NAMED_CALLS or kind == "mcp_call"

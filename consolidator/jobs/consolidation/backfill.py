@@ -8,7 +8,6 @@ change, and writes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +49,7 @@ from consolidator.store.log import events
 from consolidator.store.memory import rederive
 from consolidator.store.memory.rederive import MatchingSession, PublishedItem, load_published
 from consolidator.store.nights import runs
-from consolidator.store.nights.runs import ListedDeadLetter, UnitProgress
+from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
 
 
@@ -184,9 +183,6 @@ def diff_published(
     }
 
 
-BATCH = 200  # dead letters read at once
-
-
 async def retry_dead_letters(
     database: Database, settings: Settings, *, run_or_letter_id: str | None = None, discard: bool = False
 ) -> dict[str, Any]:
@@ -196,27 +192,26 @@ async def retry_dead_letters(
     """
     async with database.connection() as conn:
         await _check_id(conn, run_or_letter_id)
-    if not await _list_untried(database, run_or_letter_id, set()):
+        names = await runs.list_sessions_with_dead_letters(conn, run_or_letter_id)
+        salt = await digests.load_salt(conn)
+    if not names:
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
     await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
-    tried: set[str] = set()
-    settled = 0
     async with recorded_run(ledger):
+        await ledger.add_units("session", names, phase=SESSIONS)
         async with open_model_calls(database, settings, ledger.run_id) as calls:
-            reader = await create_fact_reader(calls)
-            while letters := await _list_untried(database, run_or_letter_id, tried):
-                settled += await _retry_session_letters(ledger, letters, None if discard else reader, discard=discard)
-                tried |= {letter.id for letter in letters}
-        report = {"settled": settled, "remaining": len(tried) - settled}
-        now = database.clock.now()
-        async with database.transaction() as conn:
-            agents = await scopes.list_agents_with_news(conn)
-            await scopes.lock_agents(conn, agents)
-            await lock_lessons(conn, agents)
-            for agent in agents:
-                await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
-                await rederive.delete_unsupported(conn, agent)
+            reader = None if discard else await create_fact_reader(calls)
+
+            async def retry(units: list[Unit]) -> None:
+                for unit in units:
+                    await _retry_session(database, unit, reader, salt, run_or_letter_id, discard=discard)
+
+            await ledger.run_phase(SESSIONS, retry, no_events_left)
+        await merge_agents(ledger, CandidateDecider(database), delete_unsupported=True)
+        async with database.connection() as conn:
+            sums = await runs.sum_units(conn, ledger.run_id)
+        report = {"settled": sums.seen - sums.dead, "remaining": sums.dead}
         await ledger.finish(report)
         return report
 
@@ -235,48 +230,37 @@ async def _check_id(conn: Connection, run_or_letter_id: str | None) -> None:
         ) from None
 
 
-async def _list_untried(database: Database, run_or_letter_id: str | None, tried: set[str]) -> list[ListedDeadLetter]:
-    """Return open dead letters that this run has not tried; those it tried in vain stay open and may come first."""
+async def _retry_session(
+    database: Database,
+    unit: Unit,
+    reader: FactReader | None,
+    salt: bytes,
+    run_or_letter_id: str | None,
+    *,
+    discard: bool,
+) -> None:
+    """Settle those dead letters of a session whose events can be read now."""
+    session, now = unit.name, database.clock.now()
     async with database.connection() as conn:
-        letters = await runs.list_dead_letters(conn, run_or_letter_id=run_or_letter_id, limit=BATCH + 2 * len(tried))
-    return [letter for letter in letters if letter.id not in tried]
-
-
-async def _retry_session_letters(
-    ledger: Ledger, letters: list[ListedDeadLetter], reader: FactReader | None, *, discard: bool
-) -> int:
-    """Settle those dead letters whose events can be read now, session by session; return how many."""
-    database, now = ledger.database, ledger.database.clock.now()
-    seqs_of: defaultdict[str, list[int]] = defaultdict(list)
-    model_seqs_of: defaultdict[str, list[int]] = defaultdict(list)  # what a model could not read, and reads again
-    for letter in letters:
-        seqs_of[letter.session_id].append(letter.seq)
-        if letter.extractor == "model" and reader is not None:
-            model_seqs_of[letter.session_id].append(letter.seq)
-    async with database.connection() as conn:
-        salt = await digests.load_salt(conn)
-    settled = 0
-    for session, seqs in seqs_of.items():
-        reread: dict[int, tuple[SessionRow, ReadResult]] = {}
-        if reader is not None:
-            reread = await reread_events(database, reader, session, model_seqs_of[session])
-        async with database.transaction() as conn:
-            readable, sources = seqs, set[int]()
-            if not discard:
-                readable, sources = await _learn_again(conn, session, seqs, salt, run_id=ledger.run_id)
-            readable = [seq for seq in readable if seq not in model_seqs_of[session] or seq in reread]
-            if reread:
-                sources |= {seq for _, result in reread.values() for seq in result.sources}
-                await save_extracted(conn, list(reread.values()), run_id=ledger.run_id)
-            settlement = "discarded" if discard else "retried"
-            await runs.settle_dead_letters(conn, session, readable, settlement, now)
-            learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
-            await runs.add_counts(
-                conn, ledger.run_id, session, learned=learned, nothing=len(readable) - learned, dead=dead
-            )
-            await rederive.stamp_events(conn, session, seqs=readable, run_id=ledger.run_id, now=now)
-        settled += len(readable)
-    return settled
+        letters = await runs.list_dead_letters(conn, run_or_letter_id=run_or_letter_id, session=session, limit=None)
+    seqs = [letter.seq for letter in letters]
+    # What a model could not read, it reads again.
+    of_model = [letter.seq for letter in letters if letter.extractor == "model" and reader is not None]
+    reread = {} if reader is None else await reread_events(database, reader, session, of_model)
+    async with database.transaction() as conn:
+        readable, sources = seqs, set[int]()
+        if not discard:
+            readable, sources = await _learn_again(conn, session, seqs, salt, run_id=unit.run_id)
+        readable = [seq for seq in readable if seq not in of_model or seq in reread]
+        if reread:
+            sources |= {seq for _, result in reread.values() for seq in result.sources}
+            await save_extracted(conn, list(reread.values()), run_id=unit.run_id)
+        settlement = "discarded" if discard else "retried"
+        await runs.settle_dead_letters(conn, session, readable, settlement, now)
+        learned = len(sources.intersection(readable))
+        step = unit.progress(learned=learned, nothing=len(readable) - learned, dead=len(seqs) - len(readable))
+        await record_progress(conn, [unit], [step])
+        await rederive.stamp_events(conn, session, seqs=readable, run_id=unit.run_id, now=now)
 
 
 async def _learn_again(

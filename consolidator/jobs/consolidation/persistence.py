@@ -173,7 +173,7 @@ async def lock_for_rederiving(conn: Connection, session: str) -> bool:
     Return whether the session still exists.
     """
     for row in await sessions.get_each(conn, [session]):
-        await scopes.lock_agent(conn, row.memory)
+        await scopes.lock_agents(conn, [row.memory])
     return session in await sessions.lock(conn, [session])
 
 

@@ -167,7 +167,7 @@ async def open_night(
     async with ledger.database.connection() as conn:
         salt = await digests.load_salt(conn)
     choice = await asyncio.to_thread(choose_model, ledger.settings)
-    async with open_model_calls(ledger.database, ledger.settings, ledger.run_id, choice) as calls:
+    async with open_model_calls(ledger.database, ledger.settings, ledger.run_id, choice, ledger.stop) as calls:
         reader = await create_fact_reader(calls)
         yield Night(ledger, calls, reader, choice, salt, only, started)
 

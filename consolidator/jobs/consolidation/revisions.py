@@ -101,7 +101,7 @@ class Reprocessing:
 
     async def _read(self, ledger: Ledger, session_ids: list[str], draft: int) -> dict[str, Any]:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
-        async with open_model_calls(self.database, settings, ledger.run_id) as calls:
+        async with open_model_calls(self.database, settings, ledger.run_id, stop=ledger.stop) as calls:
             assert calls is not None
             reader = FactReader(calls, self.model, draft, fit_question(calls.settings, self.model))
             await ledger.add_units("draft", session_ids)
@@ -156,7 +156,7 @@ async def _merge_in_run(
     """Merge what changed in a run of its own; if it is killed, the next night merges the rest."""
     ledger = Ledger(database, settings, "", stop)
     await resume_or_start_run(ledger, arguments)
-    async with recorded_run(ledger), open_model_calls(database, settings, ledger.run_id) as calls:
+    async with recorded_run(ledger), open_model_calls(database, settings, ledger.run_id, stop=ledger.stop) as calls:
         await merge_agents(ledger, CandidateDecider(database, calls))
         report = {**arguments, **await load_memory_report(ledger)}
         if calls:

@@ -1,13 +1,11 @@
 """Nights as workflows of DBOS, for several machines: chosen by CONSOLIDATOR_NIGHT_ENGINE, and the only room with DBOS.
 
-`dbos_night` runs DBOS in this process while a run needs it, takes over what dead processes left, lets model calls begin
-at one rate over all processes, and has the night as workflows.
+`dbos_night` runs DBOS in this process while a night needs it, takes over what dead processes left, and has the night as
+workflows.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -30,24 +28,7 @@ def describe_engine(settings: Settings) -> str:
     if settings.night_engine == "claims":
         return "claims, built in"
     require_dbos()
-    rate = settings.model_calls_per_minute
-    limit = "no limit of model calls" if rate is None else f"{rate} model calls a minute"
-    return f"DBOS {metadata.version('dbos')}, {limit}"
-
-
-@asynccontextmanager
-async def hold_model_rate(database: Database, settings: Settings) -> AsyncIterator[None]:
-    """Hold the rate of model calls, if there is one and nobody around this holds it already, such as a night."""
-    from consolidator.jobs.model.calls import BEFORE_CALL
-
-    if settings.model_calls_per_minute is None or BEFORE_CALL.get() is not None:
-        yield
-        return
-    require_dbos()
-    from consolidator.jobs.engine.dbos_night import limited_run
-
-    async with limited_run(database, settings):
-        yield
+    return f"DBOS {metadata.version('dbos')}"
 
 
 async def upgrade_schema(database: Database) -> None:

@@ -4,9 +4,7 @@ The ledger stays the book of the night. A batch names units; its replica claims 
 committed with the claim. So a batch that is done twice, or goes on elsewhere, learns nothing twice.
 
 DBOS runs workflows as tasks of this process's event loop. Without its cloud service it recovers only what a process of
-the same name left behind; here each process has a new name, and a living one takes over what a dead one had. A rate of
-model calls over all processes is a queue that DBOS limits: a turn in it is a workflow that does nothing, and a call
-follows it.
+the same name left behind; here each process has a new name, and a living one takes over what a dead one had.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from consolidator.database import Connection, Database, roles
 from consolidator.errors import ConsolidatorError, DatabaseError, Interrupted, RunFailed
 from consolidator.jobs.consolidation.pipeline import Night, Phase, open_night
 from consolidator.jobs.ledger import Ledger
-from consolidator.jobs.model.calls import BEFORE_CALL
 from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.models.run import RunRow
 from consolidator.process import owner_name
@@ -270,63 +267,6 @@ def _as_url(dsn: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-QUEUE = "model-calls"
-WINDOW_SECONDS = 2  # the rate holds in each window of about this length
-
-
-def limiter(calls_per_minute: int) -> tuple[int, float]:
-    """Return a rate as a number of calls in a number of seconds."""
-    calls = max(1, calls_per_minute * WINDOW_SECONDS // 60)
-    return calls, 60 * calls / calls_per_minute
-
-
-@DBOS.workflow(name="model_call", max_recovery_attempts=None)
-async def _turn() -> None:
-    running().join()
-
-
-@asynccontextmanager
-async def limited_calls(process: EngineProcess) -> AsyncIterator[None]:
-    """Have each model call of this task, and of those it starts, wait for its turn, if there is a rate."""
-    rate = process.settings.model_calls_per_minute
-    if rate is None:
-        yield
-        return
-    calls, seconds = limiter(rate)
-    await DBOS.register_queue_async(
-        QUEUE,
-        limiter={"limit": calls, "period": seconds},
-        polling_interval_sec=POLL_SECONDS,
-        on_conflict="always_update",
-    )
-
-    async def wait_for_turn() -> None:
-        handle = await DBOS.enqueue_workflow_async(QUEUE, _turn)
-        turn = asyncio.create_task(handle.get_result(polling_interval_sec=POLL_SECONDS))
-        stopping = asyncio.create_task(process.stop.wait())
-        try:
-            await asyncio.wait((turn, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not turn.done():
-                raise Interrupted("asked to stop while model calls wait for their turn")
-            await turn
-        finally:
-            turn.cancel()
-            stopping.cancel()
-
-    token = BEFORE_CALL.set(wait_for_turn)
-    try:
-        yield
-    finally:
-        BEFORE_CALL.reset(token)
-
-
-@asynccontextmanager
-async def limited_run(database: Database, settings: Settings) -> AsyncIterator[None]:
-    """Hold the rate for model calls outside of a night, such as those of a backfill."""
-    async with open_process(database, settings, asyncio.Event(), [QUEUE]) as process, limited_calls(process):
-        yield
-
-
 log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
 STATUS_SECONDS = 0.5  # between looks at whether the night has ended
@@ -346,10 +286,8 @@ async def run_night(ledger: Ledger, *, started: Callable[[int], None] | None = N
     """
     run_id = ledger.run_id
     night_queue, batches = _night_queue(run_id), _batches_queue(run_id)
-    queues = [night_queue, batches, QUEUE]
     async with (
-        open_process(ledger.database, ledger.settings, ledger.stop, queues) as process,
-        limited_calls(process),
+        open_process(ledger.database, ledger.settings, ledger.stop, [night_queue, batches]) as process,
         open_night(ledger, started=started) as night,
     ):
         process.context = copy_context()

@@ -28,7 +28,7 @@ from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, events, sources
-from consolidator.store.sessions import sessions
+from consolidator.store.sessions import seeds, sessions
 from consolidator.store.sessions.lineage import find_hash, link_imported
 from consolidator.store.turns import context
 
@@ -284,7 +284,7 @@ class _BundleImport:
         if target.view is not None and target.view["upto"] <= locked.head:
             await context.save_view(conn, target.id, target.view)
         if target.seeds:
-            await bundles.add_seeds(conn, target.id, target.seeds)
+            await seeds.add_rows(conn, target.seeds, session=target.id)
         is_exact_here = target.id in self.heads and target.id not in self.redacted
         if self.info.redacted and is_exact_here and target.last_seq <= target.head:
             return  # it says less than what is here

@@ -24,6 +24,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.formats.common.log_files import find_files, is_below, open_log, path_exists
 from consolidator.formats.common.sqlite_log import changes_beside
 from consolidator.formats.registry import find_log_files, read_log, recognise_format
+from consolidator.jobs.gather import unless_stopped
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
 from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
@@ -167,7 +168,7 @@ async def import_sources(
     """
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested], person=person)
     list_requested = partial(list_files, requested, report, lenient=lenient, with_sizes=progress is not None)
-    files = await _run_unless_stopped(list_requested, stop)
+    files = await unless_stopped(run_in_thread(list_requested), stop, _STOPPED)  # it may take minutes
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
     importing = _Import(database, report, stop, as_copy)
@@ -180,20 +181,6 @@ async def import_sources(
                 progress(done, total, seen.file.path.name)
     await importing.flush()
     return report
-
-
-async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None) -> T:
-    """Run what may take minutes, such as walking a disk, in a thread; raise Interrupted at once when `stop` is set."""
-    done = asyncio.create_task(run_in_thread(work))
-    stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-    try:
-        await asyncio.wait((done, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not done.done():
-            raise Interrupted(_STOPPED)
-        return done.result()
-    finally:
-        done.cancel()
-        stopping.cancel()
 
 
 def inspect_sources(requested: list[ImportSource]) -> ImportReport:

@@ -15,7 +15,6 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelRefused, ModelTruncated
-from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm import static_vectors
 from consolidator.llm.client import create_client
@@ -54,8 +53,7 @@ async def embed_missing(
         if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
         try:
-            async with hold_model_rate(database, settings):
-                return await _embed_documents(database, settings, model, stop, run_id=run_id, progress=progress)
+            return await _embed_documents(database, settings, model, stop, run_id=run_id, progress=progress)
         finally:
             await runs.unlock_job(locked, "embed")
 
@@ -69,7 +67,7 @@ async def _embed_documents(
     run_id: str | None,
     progress: Callable[[int], None] | None,
 ) -> str:
-    calls, done = ModelCalls(database, settings, run_id or str(ULID())), 0
+    calls, done = ModelCalls(database, settings, run_id or str(ULID()), stop=stop), 0
     try:
         async with aclosing(_embed_batches(calls, model, stop)) as batches:
             async for count in batches:

@@ -94,10 +94,18 @@ async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = 
 
     `ids` are the facts that may have changed; without them all of the agent's facts are compared.
     """
-    while outdated := await index.load_outdated_facts(conn, agent, ids, BATCH_SIZE):
+    while outdated := (
+        await index.load_outdated_facts(conn, agent, BATCH_SIZE)
+        if ids is None
+        else await index.load_outdated_among(conn, ids, BATCH_SIZE)
+    ):
         await _remove(conn, agent, FACT, [(fact.number, fact.scope, fact.text) for fact in outdated])
         await index.delete_facts(conn, [fact.id for fact in outdated])
-    while unindexed := await index.load_unindexed_facts(conn, agent, ids, BATCH_SIZE):
+    while unindexed := (
+        await index.load_unindexed_facts(conn, agent, BATCH_SIZE)
+        if ids is None
+        else await index.load_unindexed_among(conn, ids, BATCH_SIZE)
+    ):
         documents = DocumentWords[SearchScope]()
         numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in unindexed])
         for fact in unindexed:

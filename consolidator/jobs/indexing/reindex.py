@@ -109,6 +109,6 @@ class Reindexing:
             is_facts = unit.kind == "fact_index"
             async with self.database.transaction(flushed=is_facts) as conn:
                 if is_facts:
-                    await scopes.lock_agent(conn, unit.name)
+                    await scopes.lock_agents(conn, [unit.name])
                 await (restore_facts if is_facts else restore_turns)(conn, unit.name)
                 await record_progress(conn, [unit], [unit.progress()])

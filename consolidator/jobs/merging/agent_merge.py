@@ -22,7 +22,7 @@ async def merge_agent(
     conn: Connection, agent: str, *, run_id: str | None, now: datetime, settings: Settings, cause: Cause = "run"
 ) -> Changes:
     """Publish what has news for an agent, in the caller's transaction."""
-    await scopes.lock_agent(conn, agent)
+    await scopes.lock_agents(conn, [agent])
     changes = Changes()
     provenance = Provenance(run_id, cause, now)
     published = await merge_procedures(conn, agent, provenance, changes, min_support=settings.min_support)

@@ -68,7 +68,7 @@ class CandidateDecider:
             if not resolved:
                 return done
             async with self.database.transaction() as conn:
-                await scopes.lock_agent(conn, agent)
+                await scopes.lock_agents(conn, [agent])
                 if await erasures.count_erasures(conn) != erasures_before:
                     continue  # the decisions may quote the erased session
                 saved = await _save_decisions(conn, candidates, resolved)

@@ -99,7 +99,7 @@ async def _merge_person(
     """Publish what one of several people has: all of it if nothing could recur in their sessions before."""
     audience = Audience(own_audience(person), person)
     if len({digest.root_id for digest in await load_digests(conn, agent, ALL_PROJECTS, person)}) < MIN_RECURRING_ROOTS:
-        await scopes.forget_states(conn, agent, audience.name)
+        await scopes.forget_states(conn, agent, audience=audience.name)
         await procedures.delete_audience(conn, agent, audience.name)
         return
     if await scopes.get_state(conn, agent, ALL_PROJECTS, audience.name) is None:

@@ -33,17 +33,11 @@ async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, chang
     attributes = sorted(changed)
     touched: set[str] = set()
     if attributes:
-        published = await facts.load_published(conn, agent, attributes)
+        published = await facts.list_published(conn, agent, attributes)
         rows = await facts.load_candidates(conn, agent, attributes)
         believed = await _reconcile_rows(conn, agent, rows)
         flags = {row.id: row.flagged for row in rows if row.flagged}
-        for values in (_fact_values(fact, flags) for fact in believed):
-            stored = published.get(values["id"])
-            if stored is not None and all(
-                getattr(stored, name) == values[name] for name in stored.__dataclass_fields__
-            ):
-                continue
-            outcome = await facts.save_fact(conn, values | asdict(stamp))
+        for outcome in await facts.save_each(conn, [_fact_values(fact, flags) for fact in believed], **asdict(stamp)):
             changes.add("facts", "reinforced" if outcome == "changed" else outcome)
         believed_ids = [fact.id for fact in believed]
         changes.add("facts", "retired", await facts.drop_unsupported(conn, agent, attributes, believed_ids, stamp.now))

@@ -15,16 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeVar
 
 from ulid import ULID
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
+from consolidator.jobs.gather import unless_stopped
 from consolidator.llm.choice import ModelChoice
 from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, create_client, parse_answer, parse_reply
 from consolidator.llm.commands import CommandClient
@@ -38,8 +39,7 @@ from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
-# Awaited before each call, by whoever holds a rate over all processes.
-BEFORE_CALL: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_call", default=None)
+StoredAnswer = tuple[str, str | None, str]  # the key of its question, its session, and its text
 MAX_ATTEMPTS = 4  # of one call
 CONCURRENCY = 4  # calls of one process at a time
 AGENT_MAX_TOKENS = 400_000  # of a coding agent's command line in 24 hours, as it reports them
@@ -67,6 +67,7 @@ class ModelCalls:
     settings: Settings
     run_id: str
     choice: ModelChoice | None = None  # whose model is asked; None: that of the settings' server
+    stop: asyncio.Event | None = None  # ends what waits for its turn
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     stop_reason: str | None = None  # why no more calls are made in this run
     failure: str | None = None  # why `stop_reason` was set, if the model or its settings are at fault
@@ -113,11 +114,14 @@ class ModelCalls:
             self.counts["awaited"] += 1
             raise AnswerPending(f"{request.purpose}: the answer comes with a batch")
 
-        async def call(call_id: str) -> dict[str, Any]:
-            return await self._settle(call_id, request, await self.client.send(request), session)
+        def read(reply: ModelReply) -> tuple[dict[str, Any], list[StoredAnswer]]:
+            answer = parse_reply(reply, request.schema)
+            # A comparison quotes facts of many sessions, so that no erasure could find its answer.
+            is_stored = request.purpose != "reconcile"
+            return answer, [(request.key, session, reply.text or "")] if is_stored else []
 
         async with self._semaphore:
-            return await self._call_with_retries(plan_call(request, session), call)
+            return await self._call_with_retries(plan_call(request, session), partial(self._send, request, read))
 
     async def ask_shared(
         self,
@@ -133,21 +137,18 @@ class ModelCalls:
         if self.stop_reason is not None:
             raise ModelUnavailable(self.stop_reason)
 
-        async def call(call_id: str) -> Sequence[dict[str, Any] | None]:
-            reply = await self.client.send(request)
-            failure: ModelError | None = None
-            answers: Sequence[dict[str, Any] | None] = ()
-            try:
-                answers = split(parse_reply(reply, request.schema))
-            except ModelError as error:
-                failure = error
-            await self._settle_shared(call_id, request, reply, list(zip(parts, answers, strict=False)))
-            if failure is not None:
-                raise failure
-            return answers
+        def read(reply: ModelReply) -> tuple[Sequence[dict[str, Any] | None], list[StoredAnswer]]:
+            answers = split(parse_reply(reply, request.schema))
+            stored: list[StoredAnswer] = [
+                (key, session, json.dumps(answer, ensure_ascii=False))
+                for (key, session), answer in zip(parts, answers, strict=False)
+                if answer is not None
+            ]
+            self._answered_in_parts |= {key for key, _, _ in stored}
+            return answers, stored
 
         async with self._semaphore:
-            return await self._call_with_retries(plan_call(request, None), call)
+            return await self._call_with_retries(plan_call(request, None), partial(self._send, request, read))
 
     async def list_unanswered(self, keys: Sequence[str]) -> set[str]:
         """Return those keys of questions that have no stored answer."""
@@ -218,8 +219,7 @@ class ModelCalls:
         for attempt in range(MAX_ATTEMPTS):
             if attempt == 0 and (remaining := self._paused_until - time.monotonic()) > 0:
                 await self.sleep(remaining)
-            if (wait_for_turn := BEFORE_CALL.get()) is not None:
-                await wait_for_turn()
+            await self._wait_for_turn()
             if self.stop_reason is not None:
                 raise ModelUnavailable(self.stop_reason)
             call_id = await self.reserve(planned)
@@ -243,6 +243,15 @@ class ModelCalls:
                 self._failures_in_a_row = 0
                 return result
         raise AssertionError("the last attempt returns or raises")
+
+    async def _wait_for_turn(self) -> None:
+        """Wait for the next turn of the rate that all processes share, if there is one."""
+        rate = self.settings.model_calls_per_minute
+        if rate is None:
+            return
+        async with self.database.connection() as conn:
+            seconds = await model_calls.take_turn(conn, 60 / rate)
+        await unless_stopped(self.sleep(seconds), self.stop, "asked to stop while model calls wait for their turn")
 
     async def reserve(self, planned: PlannedCall) -> str:
         """Record a call before it is made and return its id; raise OverBudget if it would exceed a cap."""
@@ -277,51 +286,38 @@ class ModelCalls:
             await model_calls.reserve_call(conn, reserve)
         return reserve.id
 
-    async def _settle(
-        self, call_id: str, request: ModelRequest, reply: ModelReply, session: str | None
-    ) -> dict[str, Any]:
-        """Store what a call used and its answer, then validate the answer and return it.
+    async def _send(
+        self, request: ModelRequest, read: Callable[[ModelReply], tuple[T, list[StoredAnswer]]], call_id: str
+    ) -> T:
+        """Send a question, store what the call used and the answers that `read` finds, and return what it makes."""
+        reply = await self.client.send(request)
+        try:
+            result, answers = read(reply)
+        except ModelError:
+            await self._settle(call_id, request, reply, [])
+            raise
+        await self._settle(call_id, request, reply, answers)
+        return result
 
-        An answer is stored only where an erasure can find it: if its session still exists, and never for a comparison,
-        which quotes facts of many sessions.
+    async def _settle(
+        self, call_id: str, request: ModelRequest, reply: ModelReply, answers: Sequence[StoredAnswer]
+    ) -> None:
+        """Store what a call used, and its answers.
+
+        An answer is stored only where an erasure can find it: if its session still exists.
         """
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
-            # Lock the session first, as an erasure does, so that neither waits for the other in a circle.
-            exists = session is None or await sessions.lock_shared(conn, [session])
+            # Lock the sessions first, as an erasure does, so that neither waits for the other in a circle.
+            named = {session for _, session, _ in answers if session is not None}
+            existing = await sessions.lock_shared(conn, list(named))
             await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
-            if reply.text and exists and request.purpose != "reconcile":
-                await self._save_answer(conn, request, request.key, reply.text, session)
-        try:
-            return parse_reply(reply, request.schema)
-        except ModelError:
-            async with self.database.connection() as conn:
-                await model_calls.delete_answer(conn, request.key)
-            raise
-
-    async def _settle_shared(
-        self,
-        call_id: str,
-        request: ModelRequest,
-        reply: ModelReply,
-        answers: Sequence[tuple[tuple[str, str], dict[str, Any] | None]],
-    ) -> None:
-        """Store what a call about several sessions used, and the parts of those that still exist."""
-        async with self.database.transaction() as conn:
-            existing = await sessions.lock_shared(conn, list({session for (_, session), _ in answers}))
-            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=self.database.clock.now())
-            for (key, session), answer in answers:
-                if answer is not None and session in existing:
-                    await self._save_answer(conn, request, key, json.dumps(answer, ensure_ascii=False), session)
-                    self._answered_in_parts.add(key)
-
-    async def _save_answer(
-        self, conn: Connection, request: ModelRequest, key: str, text: str, session: str | None
-    ) -> None:
-        await model_calls.save_answer(
-            conn, key, text, purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session,
-            now=self.database.clock.now(),
-        )  # fmt: skip
+            for key, session, text in answers:
+                if session is None or session in existing:
+                    await model_calls.save_answer(
+                        conn, key, text, purpose=request.purpose, model=request.model, run_id=self.run_id,
+                        session_id=session, now=now,
+                    )  # fmt: skip
 
     async def _record_failure(self, call_id: str, error: ModelError) -> None:
         """Settle a call that failed; if the server did not answer it, it has cost nothing."""

@@ -25,7 +25,6 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
-from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.choice import ModelChoice, choose_model
@@ -286,7 +285,11 @@ class FactReader:
 
 @asynccontextmanager
 async def open_model_calls(
-    database: Database, settings: Settings, run_id: str, choice: ModelChoice | None = None
+    database: Database,
+    settings: Settings,
+    run_id: str,
+    choice: ModelChoice | None = None,
+    stop: asyncio.Event | None = None,
 ) -> AsyncIterator[ModelCalls | None]:
     """Yield the model calls of a run, of the model that is chosen unless `choice` says which; None if there is none."""
     if choice is None:
@@ -294,10 +297,9 @@ async def open_model_calls(
     if choice.name is None:
         yield None
         return
-    calls = ModelCalls(database, settings, run_id, choice=choice)
+    calls = ModelCalls(database, settings, run_id, choice=choice, stop=stop)
     try:
-        async with hold_model_rate(database, settings):
-            yield calls
+        yield calls
     finally:
         await calls.close()
 

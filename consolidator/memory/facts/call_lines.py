@@ -17,10 +17,9 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.facts.candidates import is_quote_in
 from consolidator.memory.facts.transcript import TranscriptLine
-from consolidator.memory.lessons.fixes import resolves
 from consolidator.memory.lessons.headlines import line_hash
 from consolidator.memory.lessons.history import failed_segment
-from consolidator.memory.lessons.segments import Segment
+from consolidator.memory.lessons.segments import Segment, resolves
 from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event

@@ -1,4 +1,4 @@
-"""Learns what always fails here: a wrapper, program, flag, place, path or skill; and what works in its place.
+"""Learns what always fails here: a wrapper, program, flag, path or skill; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
 not there or not understood, explains its failures. Only keys without a success are warned of before a call.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
-from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
-from consolidator.memory.solutions.line_kinds import NOT_THERE, NOT_UNDERSTOOD
+from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD
 
 Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
@@ -25,16 +25,14 @@ MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
-_NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
+_MISSING = "no such file"
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
+_KINDS = ("wrapper", "program", "skill", "flag", "path")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
     "flag": ("operation", "option"),
-    "place": ("operation", "directory"),
-    "argument": ("program", "path"),
     "skill": ("skill",),
     "path": ("path",),
 }  # how the names of a key are called in a lesson's match
@@ -67,11 +65,6 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "program", segment.program
         for option in segment.options:
             yield "flag", segment.operation, option
-        directory = session.relative(call.directory)
-        if directory is not None and not segment.is_trivial:
-            yield "place", segment.operation, directory
-        for path in segment.paths:
-            yield "argument", segment.program, session.relative(path) or "."
     elif call.kind == "skill":
         yield "skill", call.name
     elif call.kind in ("read", "search") and call.path:
@@ -80,12 +73,13 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "path", "/".join(parts[:depth])
 
 
-def learn_always_failing(history: History) -> tuple[list[Lesson], set[tuple[str, int]]]:
-    """Return what never worked here, or of flags mostly failed, and the calls (session, seq) that this explains."""
+def learn_always_failing(history: History) -> list[Lesson]:
+    """Return what never worked here, or of flags mostly failed; what one explains is no evidence of another."""
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
     headlines: set[tuple[str, str]] = set()
     lessons: list[Lesson] = []
+    there = {key[1] for key in uses if key[0] == "path" and uses[key].successes}
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
@@ -93,8 +87,8 @@ def learn_always_failing(history: History) -> tuple[list[Lesson], set[tuple[str,
             continue
         explained |= {failure.id for failure in failures}
         headlines.add((headline, key[-1]))
-        lessons.append(_build_lesson(history, key, uses[key], failures, headline))
-    return lessons, explained
+        lessons.append(_build_lesson(history, key, uses[key], failures, headline, there))
+    return lessons
 
 
 def _collect(history: History) -> dict[Key, _Uses]:
@@ -120,11 +114,15 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return None
     counts: Counter[str] = Counter()
     for failure in failures:
-        counts.update({h.key for h in history.reasons(failure.call) if NOT_THERE.search(h.text)})
+        reasons = history.reasons(failure.call)
+        if key[0] == "path":  # which tool looked for it does not matter
+            counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
+        else:
+            counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
     if not counts:
         return None
     headline = most_common(counts)
-    if key[0] in ("wrapper", "program", "flag") and _NO_FILE.search(headline) and not headline.startswith("shell: "):
+    if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
@@ -133,11 +131,13 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
 
 
-def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str) -> Lesson:
+def _build_lesson(
+    history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str, there: Collection[str]
+) -> Lesson:
     kind, *names = key
     cases = Cases([(failure.session, failure.call) for failure in failures])
-    reason = next(h.text for f in failures for h in history.reasons(f.call) if h.key == headline)
-    instead = _find_instead(key, failures)
+    reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
+    instead = _find_nearest(there, names[0]) if kind == "path" else _find_instead(key, failures)
     counts = f"{len(failures)} of {len(failures) + uses.successes}"
     if quoted := quote_reason(reason, MAX_REASON):
         counts += f": {quoted}"
@@ -145,11 +145,8 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     if kind == "skill":
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed)."
     elif kind == "path":
-        line = f"{code(names[0])} is not there ({counts})."
-    elif kind == "place":
-        home = _home_of(history, names[0])
-        cure = f"; run it in {folder(home)}" if home not in (None, names[1]) and home is not None else ""
-        line = f"{code(names[0])} fails in {folder(names[1])} ({counts}){cure}."
+        cure = f"; {code(instead)} is" if instead else ""
+        line = f"{code(names[0])} is not there ({counts}){cure}."
     elif kind == "wrapper":
         works = ", ".join(map(code, _operations_without(history, *names)))
         cure = f"; without {code(names[0])} it works: {works}" if works else ""
@@ -166,7 +163,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         successes=uses.successes,
         instead=instead,
         match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
-        warns=uses.successes == 0 and kind not in ("argument", "path"),
+        warns=uses.successes == 0 and kind != "path",
     )
 
 
@@ -187,7 +184,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             worked = [s for s in call.segments if s.ok and s.operation == segment.operation]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
-                shown = _without_operands(match) if is_flag or key[0] == "place" else match.shown
+                shown = _without_operands(match) if is_flag else match.shown
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
@@ -218,12 +215,9 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
 
 
-def _home_of(history: History, operation: str) -> str | None:
-    """Return the directory in which an operation nearly always worked."""
-    places: Counter[str] = Counter()
-    for session, call in history.calls():
-        directory = session.relative(call.directory)
-        if directory is not None and any(s.ok and s.operation == operation for s in call.segments):
-            places[directory] += 1
-    best = most_common(places) if places else None
-    return best if best is not None and places[best] >= 0.9 * places.total() else None
+def _find_nearest(there: Collection[str], path: str) -> str | None:
+    """Return what is there in place of a path: the same name with another ending, else the nearest folder."""
+    stem = path.rpartition(".")[0]
+    endings = [other for other in there if stem and other.rpartition(".")[0] == stem]
+    parents = [path.rsplit("/", depth)[0] for depth in range(1, path.count("/"))]
+    return min(endings, default=None) or next((f"{parent}/" for parent in parents if parent in there), None)

@@ -115,7 +115,7 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
             name,
             f"Failing tests and commits name files in {folder(name)}, which nobody edits ({len(cases.roots)} "
             f"sessions): look there first{helped}.",
-            2.0 * len(cases.roots),
+            3.0 * len(cases.roots),
             failures=len(cases),
             match={"folder": name},
         )
@@ -250,13 +250,12 @@ def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]
         for command in unit.commands:
             by_command[command].add(number)
     for command, ran in sorted(by_command.items()):
-        needed = 2 if "gen" in command else MIN_SESSIONS
         ranked = []
         for pattern, edited in by_pattern.items():
             both = edited & ran
             confidence = len(both) / len(edited)
             lift = confidence * len(units.members) / len(ran)
-            if len(units.roots(both)) >= needed and confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
+            if len(units.roots(both)) >= MIN_SESSIONS and confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
                 ranked.append((-round(confidence, 3), -len(both), pattern))
         if ranked:
             pattern = min(ranked)[2]
@@ -310,18 +309,21 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     """Yield pairs of files, or of a file and a folder's files, in different folders that are changed together."""
     items: dict[str, set[int]] = defaultdict(set)
     for path, numbers in by_file.items():
-        if len(numbers) > MAX_HUB_SHARE * len(units.members) or _NO_PAIR.search(path):
+        if _NO_PAIR.search(path):
             continue
         pattern = _wildcard(path)
         if not path.endswith(".md"):
             items[path] |= numbers
         if pattern and "/" in pattern:
             items[pattern] |= numbers
-    frequent = sorted(items, key=lambda item: (-len(items[item]), item))
+    hub = MAX_HUB_SHARE * len(units.members)
+    frequent = sorted((item for item in items if len(items[item]) <= hub), key=lambda item: (-len(items[item]), item))
     eligible = sorted([item for item in frequent if len(units.roots(items[item])) >= MIN_SESSIONS][:MAX_PAIRED])
     ranked = []
     for first, second in combinations(eligible, 2):
-        if ("*" in first and "*" in second) or not _are_apart(first, second):
+        wildcards = (first + second).count("*")
+        # Code beside code of a whole folder says nothing: some file of it is changed with everything.
+        if wildcards > 1 or (wildcards and _ending(first) == _ending(second)) or not _are_apart(first, second):
             continue
         both = items[first] & items[second]
         confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
@@ -343,6 +345,10 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
             starts=len(both) >= MIN_TOLD_SHARE * total,
         )
+
+
+def _ending(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _are_apart(first: str, second: str) -> bool:

@@ -11,7 +11,6 @@ from consolidator.memory.plain import Plain
 LessonKind = Literal[
     "command",  # for a purpose (test, lint, ...) or program: the call that works, and where
     "always_fails",  # a program, wrapper, flag, path or skill that never worked here, and what works instead
-    "fix",  # an error, and the call that then worked
     "commit_check",  # what a commit runs
     "first_run_fails",  # what fails first in most sessions, and the command that mends it
     "finds_more",  # a check that fails though another one passed
@@ -21,7 +20,6 @@ LessonKind = Literal[
     "harness",  # how the agent's own tools behave
     "file_moved",  # where a file is that was looked for elsewhere
     "constant",  # a value that every successful call had
-    "order",  # what people ask for again and again
 ]
 
 

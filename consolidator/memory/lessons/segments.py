@@ -17,8 +17,10 @@ from consolidator.memory.calls import shell, shell_programs, tool_kinds
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
+from consolidator.memory.solutions.line_kinds import NO_FOLDER
 
 MAX_SEGMENTS = 12
+MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
 MAX_CALL = 160  # characters of a segment as it is shown
 TRIVIAL_PROGRAMS = (
     tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
@@ -103,6 +105,16 @@ def purpose_of(operation: str) -> str | None:
     return next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
 
 
+def resolves(segment: Segment, failed: Segment) -> bool:
+    """Whether the success of a segment shows that the failed operation works now."""
+    if segment.operation == failed.operation:
+        return True
+    if purpose_of(failed.operation) is not None or failed.program in _NO_TASKS or segment.program != failed.program:
+        return False
+    words = set(failed.call.split()[1:])
+    return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
+
+
 def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | None]:
     """Return the segments of a line, and where it runs; `directory` is where the shell is before it."""
     commands = shell.parse_commands(line)[:MAX_SEGMENTS]
@@ -128,7 +140,7 @@ def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_tex
             is_shown = bool(text.strip()) and not segment.is_unseen
             outcomes[n] = True if segment.link != "||" and (is_shown or not segment.piped) else None
         return outcomes
-    failed = _failed_segment(segments, acting, text)
+    failed = None if NO_FOLDER.search(text[:4000]) else _failed_segment(segments, acting, text)
     if failed is None:
         return outcomes
     outcomes[failed] = False

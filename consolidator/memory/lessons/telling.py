@@ -13,8 +13,8 @@ from consolidator.memory.lessons.headlines import find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
-from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
-from consolidator.memory.solutions.line_kinds import NOT_THERE
+from consolidator.memory.lessons.trace import SKILL_TOOLS, find_checks, find_repository, name_of, skill_name
+from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 
@@ -28,17 +28,14 @@ class Told:
     call: str | None = None  # the command line or path to use instead, as it can be run; None where there is none
 
 
-def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, directory: str | None = None) -> Told | None:
-    """Return the warning for a call about to run that never worked here; None for any other call.
-
-    `directory` is where it runs, below the project's folder ("" for the folder itself); None where that is unknown.
-    """
+def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | None:
+    """Return the warning for a call about to run that never worked here; None for any other call."""
     line = shell_command(tool, arguments)
-    segments, place = ([], None) if line is None else split_line(line, directory)
+    segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
-                if _matches(lesson, segment, place):
+                if _matches(lesson, segment):
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line)
@@ -74,26 +71,43 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed, directory):
+        if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         home = lesson.match.get("home")
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
         if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
             yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
-    fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
-    for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
-        if lesson.instead != failed.full_call or lesson.directory not in (None, directory):
-            yield Told(lesson, lesson.line, lesson.instead if "…" not in (lesson.instead or "") else None)
+    codes = {key for key in keys if ": " not in key}  # of lint rules
+    for lesson in lessons if segment_purpose(failed) in ("lint", "format") else ():
+        if codes and codes.issubset(lesson.match.get("rules", ())):
+            yield Told(lesson, lesson.line)
+    for lesson in lessons:
+        if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
+            yield Told(lesson, lesson.line, lesson.instead)
     if segment_purpose(failed) == "test" or failed.operation == "git commit":
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
+    if failed.operation == "git commit":
+        yield from _answers_of_commit(lessons, error)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
         for lesson in lessons:
             if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):
                 yield Told(lesson, lesson.line, lesson.instead)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
+
+
+def _answers_of_commit(lessons: list[Lesson], error: str) -> Iterator[Told]:
+    """Yield which check refused a commit, the last that its output shows, and what that check finds alone."""
+    shown = find_checks(error)
+    is_refused = bool(shown and find_headlines(error.rpartition(shown[-1])[2], "git"))  # git itself may have failed
+    for lesson in lessons if is_refused else ():
+        check = lesson.match.get("checks", {}).get(shown[-1])
+        if check is not None:
+            lines = [lesson.line, f"{code(check)} refused this one."]
+            lines += [other.line for other in lessons if other.kind == "finds_more" and other.instead == check]
+            yield Told(lesson, " ".join(lines), check)
 
 
 def _is_mistaken(line: str, repository: str) -> bool:
@@ -125,7 +139,7 @@ def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:
     """Yield where a file is that was looked for in another folder, under another root, or with another ending."""
-    if not paths or not NOT_THERE.search(error):
+    if not paths or not NO_FILE.search(error):
         return
     for lesson in lessons:
         index = lesson.match.get("index", {})
@@ -138,6 +152,10 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
                 yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
             elif project and path.startswith("/") and not path.startswith(project):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
+    for lesson in lessons:
+        missing = f"/{lesson.match.get('path')}/"
+        if lesson.instead and any(missing in f"/{path.strip('/')}/" for path in paths):
+            yield Told(lesson, lesson.line)
 
 
 def _find_other_ending(index: dict[str, str], path: str) -> str | None:
@@ -147,17 +165,16 @@ def _find_other_ending(index: dict[str, str], path: str) -> str | None:
     return places[0] if len(places) == 1 else None
 
 
-def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
+def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    values = {"program": segment.program, "operation": segment.operation, "directory": directory}
+    values = {"program": segment.program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
         match["kind"] not in ("skill", "path")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
-        and ("path" not in match or any(path.endswith(match["path"]) for path in segment.paths))
     )
 
 
@@ -185,6 +202,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
-    if kind == "place":
-        return tuple(match["operation"].split())
     return (match[kind],) if kind in ("program", "skill") else ()

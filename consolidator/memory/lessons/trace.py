@@ -24,7 +24,7 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t3"
+TRACE_VERSION = "t4"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
@@ -195,12 +195,11 @@ class TraceFold:
     def _trace_output(self, traced: TracedCall, acting: list[Segment], text: str) -> None:
         folders = dict.fromkeys(match[1] for match in _FOLDER.finditer(text[:MAX_SCANNED]))
         traced.folders = [self._redact(folder) for folder in list(folders)[:MAX_FOLDERS]]
-        echoes = [self._redact(match["echo"])[:120] for match in _CHECK.finditer(text[:MAX_SCANNED]) if match["echo"]]
+        checks = [self._redact(name) for name in find_checks(text)]
         if any(segment.operation == "git commit" for segment in acting):
-            named = [m["staged"] or m["hook"] for m in _CHECK.finditer(text[:MAX_SCANNED]) if not m["echo"]]
-            traced.checks = [*echoes, *(self._redact(name).strip()[:80] for name in named)][:MAX_CHECKS]
-        elif echoes and len(acting) == 1:
-            traced.echoed = echoes[0]
+            traced.checks = checks[:MAX_CHECKS]
+        elif checks and len(acting) == 1 and f"$ {checks[0]}" in text:
+            traced.echoed = checks[0]
 
     def _trace_tool(self, traced: TracedCall, call: CompletedCall, name: str, place: str | None) -> None:
         traced.directory = place
@@ -229,6 +228,11 @@ def _ends_of(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
+
+
+def find_checks(text: str) -> list[str]:
+    """Return what the output of a commit, or of a task runner, names as run, in order."""
+    return [match[match.lastgroup or 0].strip()[:120] for match in _CHECK.finditer(text[:MAX_SCANNED])]
 
 
 def call_mark(call_id: str) -> int:

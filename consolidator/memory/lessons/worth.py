@@ -324,7 +324,7 @@ def _situations(lesson: Lesson) -> list[Key]:
         return [("program", match["program"])]
     if lesson.kind == "always_fails" and kind == "program" and lesson.instead:
         return [("program", match["program"]), ("program", lesson.instead.split()[0])]
-    if lesson.kind in ("fix", "command") or (lesson.kind == "always_fails" and kind in ("flag", "place")):
+    if lesson.kind == "command" or (lesson.kind == "always_fails" and kind == "flag"):
         return [("operation", match["operation"])] if "operation" in match else []
     if lesson.kind == "first_run_fails":
         return [] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]
@@ -355,8 +355,6 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
         return is_missing and any(NOT_THERE.search(headline.text) for headline in call.headlines)
     if segment is None or segment.ok is not False:
         return False
-    if lesson.kind == "fix":
-        return any(headline.key == lesson.match["headline"] for headline in call.headlines)
     if lesson.kind == "constant":
         return call.value not in (None, lesson.instead)
     if lesson.kind == "command" and not TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):

@@ -1,7 +1,7 @@
 """Chooses what of a person's message is worth telling again: what it states, not what it asked for at that moment.
 
 A message to an agent is mostly questions, and orders that were carried out long ago; shown again they read as requests.
-What remains are its statements: how things are, have to be, or were decided.
+What remains are its norms: how things have to be. How they were at that moment is found by who asks for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from consolidator.memory.facts.instructions import find_instruction
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.verbs import begins_order
-from consolidator.memory.text.phrasing import is_deictic, is_hypothetical, is_question, is_transient, strip_lead_in
+from consolidator.memory.text.phrasing import is_hypothetical, is_question, is_transient, strip_lead_in
 from consolidator.memory.text.sentences import split_sentences
 from consolidator.memory.text.words import query_words
 
@@ -52,6 +52,5 @@ def _is_lasting(sentence: str) -> bool:  # a choice ("question -> answer") is of
     ):
         return False
     bare = strip_lead_in(sentence)
-    if _ADDRESSED.match(bare) or begins_order(bare.casefold().split(), 0) is not None:
-        return find_instruction(sentence) is not None and is_norm(bare)
-    return is_norm(bare) or not is_deictic(bare, within=3)
+    is_order = _ADDRESSED.match(bare) or begins_order(bare.casefold().split(), 0) is not None
+    return is_norm(bare) and (not is_order or find_instruction(sentence) is not None)

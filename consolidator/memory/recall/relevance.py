@@ -8,6 +8,7 @@ A question that somebody asks of memory has a lower floor than a prompt that nob
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ MIN_WORDS_ANNOUNCED = 8  # beside the question's, of an agent's turn that ends i
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
 MIN_DOCUMENTS_OF_PROMPT = 100  # the same where nobody asked: fewer, since words that are common in it must tell little
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
 _MONTHS = frozenset(
     split_words("january february march april may june july august september october november december")
 )
@@ -69,6 +71,19 @@ class PromptWords:
     def coverage_of(self, text: str) -> float:
         """Return the share of the prompt that a text has."""
         return self.coverage(self.weights.keys() & set(split_words(text)))
+
+    def excerpt(self, text: str, limit: int) -> str:
+        """Return the sentences of a long text that tell most about the prompt, in their order; a short one whole."""
+        if len(text) <= limit:
+            return text
+        sentences = [" ".join(sentence.split()) for sentence in _SENTENCE_END.split(text.strip())]
+        chosen: list[int] = []
+        for number in sorted(range(len(sentences)), key=lambda number: -self.coverage_of(sentences[number])):
+            limit -= len(sentences[number])
+            if limit < 0 and chosen:
+                break
+            chosen.append(number)
+        return " … ".join(sentences[number] for number in sorted(chosen))
 
     def may_be_answered_by(self, texts: Iterable[str], least: float = MIN_ANSWER_COVERAGE) -> bool:
         """Tell whether texts that belong together, with more than `least` of them, may answer a question."""

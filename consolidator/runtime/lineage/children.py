@@ -215,6 +215,8 @@ async def create_child(
         check_tools(driver_tools, session, request.overrides)
         request = replace(request, overrides=await pin_template(conn, viewer, request.overrides))
         origin = await _find_origin(conn, session, request)
+
+    # What the child is, from its parent and from what is asked for: all of it before anything is locked.
     overrides = request.overrides
     own = _PARENTS_OWN if request.kind == "sub-agent" else ()
     inherited = {name: value for name, value in origin.session.config.items() if name not in own}
@@ -237,11 +239,14 @@ async def create_child(
     if request.live_tools:
         config["live_tools"] = True
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
+
+    # What it begins with: its start, then a message or a task; a sub-agent is announced in its parent's log.
     role = Role.OPERATOR if call is None else Role.HARNESS
     own_events = [NewEvent(EventType.SESSION_START, data, principal=role.value)]
     first = request.message if call is None else call.task
     own_events += [] if first is None else [first]
     announced = [] if call is None else [call.announce(child_id)]
+
     with boundary("commit child"):
         async with database.transaction() as conn:
             prepared = [events.prepare(event) for event in (*own_events, *announced)]
@@ -252,6 +257,8 @@ async def create_child(
                 named = await store.find_named_branch(conn, origin.parent.id, request.name)  # nobody else makes one now
                 if named is not None:
                     return await sessions.get(conn, named)
+
+            # Ancestors stay as long as a child reads them: an erasure waits for this lock, or was first.
             needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
             if origin.parent.id not in await store.lock_ancestors(conn, needed):
                 raise NotFound(f"session {origin.parent.id} was erased meanwhile")
@@ -261,6 +268,7 @@ async def create_child(
                 if point:
                     whole = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
                     chain_hash = hash_child_id(await store.find_hash(conn, whole, point), child_id)
+
             system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
             async with conn.pipeline():  # one round trip
                 await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
@@ -271,6 +279,8 @@ async def create_child(
             await events.append(conn, child_id, own_events, now=now)
             if announced:
                 await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)
+
+            # A message before the point without an answer is the child's to answer.
             has_open_end = request.reads_parent and origin.point.has_open_end
             settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
             is_pending = has_open_end or len(own_events) > 1

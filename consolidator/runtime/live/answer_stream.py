@@ -99,6 +99,7 @@ class AnswerStream:
         self._message_seq = message_seq
         self._load_session = load_session
         self._open_hub = open_hub
+        self._cursor = Cursor(message_seq or 0)  # of what another process answers
 
     async def deltas(self) -> AsyncIterator[Delta]:
         """Yield what comes."""
@@ -120,7 +121,6 @@ class AnswerStream:
         """Wake the session until a message is answered, by this process or by the one that drives the session."""
         message_seq, listeners = self._message_seq, self._harness.listeners
         heard_all = True  # whether our queue was the session's only listener in every wake
-        following = _ElsewhereAnswers(queue, message_seq)
         while True:
             heard_all = listeners.setdefault(self._session_id, queue) is queue and heard_all
             try:
@@ -133,7 +133,7 @@ class AnswerStream:
             if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
                 break
             if result is None and message_seq is not None:
-                await following.put_deltas(await self._open_hub(), self._session_id)
+                await self._put_elsewhere_answers(queue, message_seq)
             else:
                 await asyncio.sleep(_POLL_SECONDS)
         has_driven = result is not None and result.finish_reason != "idle"
@@ -142,6 +142,21 @@ class AnswerStream:
         if result is not None and has_driven:
             return result
         return StepResult(session.head, "approval" if session.attention and message_seq is None else "idle")
+
+    async def _put_elsewhere_answers(self, queue: DeltaQueue, message_seq: int) -> None:
+        """Queue for a while what another process answers, piece by piece; return earlier if the message is settled."""
+        following = (await self._open_hub()).follow(self._session_id, self._cursor)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOLLOW_SECONDS), aclosing(following) as items:
+                async for item in items:
+                    if item.marks is not None:
+                        if not item.marks.pending or item.marks.settled_to >= message_seq:
+                            return
+                        continue
+                    delta = _to_delta(item)
+                    if delta is not None and not queue.has(delta):
+                        queue.put(delta)
+                    self._cursor = item.cursor
 
     async def _put_missed_answers(self, session: SessionRow, message_seq: int, queue: DeltaQueue) -> None:
         """Queue the undelivered deltas after a message."""
@@ -157,30 +172,6 @@ class AnswerStream:
                 last_seq = queue.last_seqs.get(answer.message_id, 0)
                 for chunk in await store.read_chunks(conn, self._session_id, answer.message_id, after=last_seq):
                     queue.put(Delta(self._session_id, chunk.message_id, chunk.seq, chunk.delta))
-
-
-class _ElsewhereAnswers:
-    """Puts what another process answers to a message into a queue, piece by piece."""
-
-    def __init__(self, queue: DeltaQueue, message_seq: int | None) -> None:
-        self._queue = queue
-        self._message_seq = message_seq
-        self._cursor = Cursor(message_seq or 0)
-
-    async def put_deltas(self, hub: FollowHub, session_id: str) -> None:
-        """Put deltas for a while; return earlier if the message is settled."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FOLLOW_SECONDS), aclosing(hub.follow(session_id, self._cursor)) as items:
-                async for item in items:
-                    if item.marks is not None:
-                        marks = item.marks
-                        if not marks.pending or marks.settled_to >= (self._message_seq or 0):
-                            return
-                        continue
-                    delta = _to_delta(item)
-                    if delta is not None and not self._queue.has(delta):
-                        self._queue.put(delta)
-                    self._cursor = item.cursor
 
 
 def _to_delta(item: FollowedItem) -> Delta | None:

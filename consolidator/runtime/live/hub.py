@@ -26,7 +26,9 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Position, restore_position
+from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Pieces, Position, restore_position
+from consolidator.runtime.session.access import check_reach
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
@@ -43,26 +45,8 @@ PIECE_POLL_SECONDS = 0.015  # between two looks for pieces of answers under way
 _POLL_SHARE = 1 / 3  # of the time that such looks may take
 MAX_FOLLOWED_SESSIONS = 2_000  # of one process
 EVENTS_PER_READ = 200
-CHUNKS_PER_READ = 500  # of one message
+CHUNKS_PER_READ = 100_000  # of one message: more than any answer has
 _FOLLOWERS_PER_READ = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """What was read for a follower: events, and the pieces that they need."""
-
-    log: list[Event]
-    pieces: dict[str, list[PlacedChunk]]
-
-    @property
-    def cut(self) -> set[str]:
-        """The messages of which there are more pieces."""
-        return {message_id for message_id, chunks in self.pieces.items() if len(chunks) >= CHUNKS_PER_READ}
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there may be more."""
-        return len(self.log) >= EVENTS_PER_READ or bool(self.cut)
 
 
 @dataclass(slots=True, eq=False)
@@ -94,9 +78,9 @@ class _Follower:
         """Return what comes next of a message's pieces."""
         return ChunkSpan(self.session.id, message_id, taken, self.session.created_at - CLOCK_SKEW)
 
-    def take(self, page: _Page) -> None:
-        """Add what comes of a page."""
-        for item in self.fold.take(page.log, page.pieces, page.cut):
+    def take(self, log: Sequence[Event], pieces: Pieces) -> None:
+        """Add what comes of the next events, and of the pieces by message."""
+        for item in self.fold.take(log, pieces):
             self.items.append(item)
             self.active_at = time.monotonic()
             if item.event is not None:
@@ -154,15 +138,22 @@ class FollowHub:
         return len(self._followers)
 
     async def follow(
-        self, session_id: str, after: Cursor | None = None, *, whole: bool = False, history: bool = False
+        self,
+        session_id: str,
+        after: Cursor | str | None = None,
+        *,
+        whole: bool = False,
+        history: bool = False,
+        viewer: Viewer = OWNER,
     ) -> AsyncGenerator[FollowedItem, None]:
-        """Yield what is in a session after a cursor and what comes, each once and in order, until the session is over.
+        """Yield a session's items after a cursor (`"42"`, `"42.7"`) and those to come, each once and in order.
 
-        From its first own event on where `after` is `Cursor(0)`, from its end on where it is None. With `whole`,
-        answers come as events alone. With `history`, a child's ancestors' events come first, whole.
-        Raises NotFound, and UsageError for a cursor beyond the log.
+        None begins at the end of the log, `"0"` at its own first event. An answer's text comes in pieces, and its event
+        without it; with `whole` in its event alone. With `history`, a child's ancestors' events come first, whole. Ends
+        with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
         """
-        follower = await self._open(session_id, whole=whole)
+        after = Cursor.parse(after) if isinstance(after, str) else after
+        follower = await self._open(session_id, viewer, whole=whole)
         try:
             session, fold = follower.session, follower.fold
             floor = max(session.pruned_to, session.base_seq)
@@ -196,12 +187,13 @@ class FollowHub:
             if not self._followers[session_id]:
                 del self._followers[session_id]  # its mark runs out
 
-    async def _open(self, session_id: str, *, whole: bool) -> _Follower:
-        """Return a new follower of a session, which is marked. Raises NotFound."""
+    async def _open(self, session_id: str, viewer: Viewer, *, whole: bool) -> _Follower:
+        """Return a new follower of a session, which is marked. Raises Forbidden and NotFound."""
         async with self._opening:
             if session_id not in self._followers and len(self._followers) >= MAX_FOLLOWED_SESSIONS:
                 raise UsageError(f"{MAX_FOLLOWED_SESSIONS:,} sessions are followed already by this process")
             async with self.database.connection() as conn:
+                await check_reach(conn, viewer, session_id, "read")
                 if session_id not in self._followers:  # marked before it is read: all is heard that is committed later
                     await store.mark_followed(conn, [session_id], MARK_SECONDS)
                 session = await sessions.get(conn, session_id)
@@ -273,10 +265,11 @@ class FollowHub:
             names = list(dict.fromkeys(follower.session.id for follower in due))
             marks = {each.id: each for each in await store.read_marks(conn, names)}
             pages = await _read_pages(conn, due)
-        for follower, page in zip(due, pages, strict=True):
-            follower.take(page)
-            follower.is_dirty |= page.is_full
-            if not page.is_full:
+        for follower, (page, pieces) in zip(due, pages, strict=True):
+            follower.take(page, pieces)
+            if len(page) >= EVENTS_PER_READ:  # there may be more
+                follower.is_dirty = True
+            else:
                 follower.note_state(marks.get(follower.session.id))
         if any(follower.is_dirty and not follower.items for follower in self._all()):
             self._wake.set()
@@ -297,7 +290,7 @@ class FollowHub:
             chunks = await _read_chunks(conn, [span for _, span in waiting])
         for follower, span in waiting:
             if chunks[span]:
-                follower.take(_Page([], {span.message_id: chunks[span]}))
+                follower.take([], {span.message_id: chunks[span]})
                 if follower.fold.holds_back(chunks[span]):  # the events before them are read first
                     follower.is_dirty = True
                     self._wake.set()
@@ -320,18 +313,20 @@ async def open_hub(database: Database) -> AsyncIterator[FollowHub]:
         yield hub
 
 
-async def _read_pages(conn: psycopg.AsyncConnection, followers: Sequence[_Follower]) -> list[_Page]:
+async def _read_pages(
+    conn: psycopg.AsyncConnection, followers: Sequence[_Follower]
+) -> list[tuple[list[Event], Pieces]]:
     """Return the next page of each follower: events first, so that no piece is missing of a message that they end."""
     spans = list(dict.fromkeys(follower.event_span for follower in followers))
-    found = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
-    logs = dict(zip(spans, found, strict=True))
+    pages = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
+    logs = dict(zip(spans, pages, strict=True))
     needed = [
         [follower.chunk_span(*each) for each in follower.fold.open_messages(logs[follower.event_span]).items()]
         for follower in followers
     ]
     chunks = await _read_chunks(conn, [span for each in needed for span in each])
     return [
-        _Page(logs[follower.event_span], {span.message_id: chunks[span] for span in each})
+        (logs[follower.event_span], {span.message_id: chunks[span] for span in each})
         for follower, each in zip(followers, needed, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.turns.following import SessionMarks
 
+Pieces = Mapping[str, Sequence[PlacedChunk]]  # by message
 _CURSOR = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 _VOIDING_DECISION = "generation_replaced"
 _ENDING_DECISIONS = (_VOIDING_DECISION, "turn_interrupted")
@@ -58,29 +59,6 @@ class FollowedItem:
     message_id: str | None = None  # the message that is void
     came_in_pieces: bool = False  # the follower has the answer's whole text already
     marks: SessionMarks | None = None  # of a state
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the item as JSON can hold it; the text of an answer that came in pieces is left out."""
-        item: dict[str, Any] = {"kind": self.kind, "session_id": self.session_id, "cursor": str(self.cursor)}
-        if self.piece is not None:
-            piece = self.piece
-            return item | {"message_id": piece.message_id, "piece": piece.seq, "text": piece.delta}
-        if self.marks is not None:
-            marks = self.marks
-            names = ("head", "status", "pending", "settled_to", "waiting_calls", "error")
-            return item | {name: getattr(marks, name) for name in names}
-        if self.message_id is not None:
-            item["message_id"] = self.message_id
-        if self.event is not None:
-            event = self.event
-            data: Mapping[str, Any] = event.data
-            if self.came_in_pieces:
-                data = {name: value for name, value in data.items() if name != "text"} | {"complete": True}
-            item["event"] = {
-                "seq": event.seq, "type": event.type.value, "data": data, "created_at": event.created_at,
-                "task_id": event.task_id, "principal": event.principal,
-            }  # fmt: skip
-        return item
 
 
 def begun_message(event: Event) -> str | None:
@@ -136,21 +114,15 @@ class FollowFold:
     position: Position = field(default_factory=Position)
     whole: bool = False
 
-    def take(
-        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
-    ) -> Iterator[FollowedItem]:
+    def take(self, log: Sequence[Event], pieces: Pieces) -> Iterator[FollowedItem]:
         """Yield what comes of the next events, and of the pieces by message.
 
-        The pieces are all that were committed when the events were read, or later, but for those of messages in `cut`:
-        nothing is yielded beyond these.
+        The pieces are all that were committed when the events were read, or later.
         """
         for event in log:
             if event.seq <= self.position.seq:
                 continue
             yield from self._take_pieces(pieces, before=event)
-            if self.position.message_id in cut and not self._is_passed(event, pieces):
-                yield from self._take_pieces(pieces)
-                return
             yield from self.take_event(event)
             if self.position.is_notice:
                 yield from self._take_pieces(pieces)
@@ -193,14 +165,7 @@ class FollowFold:
         """Tell whether one of these pieces came after an event that is not taken yet."""
         return any(piece.after_seq is not None and piece.after_seq > self.position.seq for piece in pieces[-1:])
 
-    def _is_passed(self, event: Event, pieces: Mapping[str, Sequence[PlacedChunk]]) -> bool:
-        """Tell whether a piece of the open message came after an event: none that is missing came before."""
-        last = pieces.get(self.position.message_id or "", ())[-1:]
-        return any(piece.after_seq is not None and piece.after_seq >= event.seq for piece in last)
-
-    def _take_pieces(
-        self, pieces: Mapping[str, Sequence[PlacedChunk]], before: Event | None = None
-    ) -> Iterator[FollowedItem]:
+    def _take_pieces(self, pieces: Pieces, before: Event | None = None) -> Iterator[FollowedItem]:
         """Yield the next pieces of the open message: up to the last event, or those that came before one."""
         message_id = self.position.message_id
         if message_id is None:

@@ -263,11 +263,10 @@ async def compare_with(database: Database, branch: SessionRow, main_id: str | No
     async with database.connection() as conn:
         begin = await find_begin(conn, branch)
         main_row = await sessions.get(conn, main)
-    sides, upto = (main_row, branch), begin + MAX_COMPARED
-    is_whole = all(side.head <= upto and side.pruned_to <= branch.base_seq for side in sides)
-    left = await read_turns(database, main, after=begin, upto=upto)
-    right = await read_turns(database, branch.id, after=begin, upto=upto)
-    return BranchComparison(branch, main, compare_runs(left, right), is_whole)
+    sides = (main_row, branch)
+    is_whole = all(side.head - begin <= MAX_COMPARED and side.pruned_to <= branch.base_seq for side in sides)
+    turns = [await read_turns(database, side.id, after=begin, limit=MAX_COMPARED) for side in sides]
+    return BranchComparison(branch, main, compare_runs(*turns), is_whole)
 
 
 async def find_begin(conn: Connection, branch: SessionRow) -> int:

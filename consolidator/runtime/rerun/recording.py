@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from difflib import SequenceMatcher
@@ -25,6 +25,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer
+from consolidator.runtime.session.access import read_past
 from consolidator.runtime.session.changes import SessionChange, apply_change
 from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.session.scratchpad import ChangeScratchpad, ScratchpadEdit
@@ -32,7 +33,7 @@ from consolidator.runtime.session.tasks import OUTCOMES, FinishTask, StartTask
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool, Toolbox
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import find_event, load_lineage, read_lineage
+from consolidator.store.sessions.lineage import find_event, load_lineage
 
 T = TypeVar("T", "RecordedCall", "RecordedTurn")
 Status = Literal["same", "changed", "removed", "added"]
@@ -112,9 +113,8 @@ class RunFold:
     def feed(self, event: Event) -> None:
         """Take the next event."""
         data = event.data
-        if event.type is EventType.USER_MESSAGE:
-            if data.get("origin", "user") == "user":
-                self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
+        if event.is_user_message:
+            self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
         elif event.type is EventType.ASSISTANT_RESPONSE or (
             data.get("decision") == "turn_interrupted" and "usage" in data  # before it had any text
         ):
@@ -455,7 +455,7 @@ def stand_in(name: str) -> Tool:
     return Tool(name, "A tool of the recorded session.", schema, run_nothing, bind)
 
 
-_PAGE = 200  # events read at once
+_LOOKBACK = 200  # events in which the message before a child's own events is looked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,24 +468,6 @@ class RecordedRun:
     calls: Recording
 
 
-async def read_past(
-    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
-) -> AsyncIterator[Event]:
-    """Yield the events of a session's past after a position, page by page; by default all that can be read."""
-    async with database.connection() as conn:
-        session = await sessions.get(conn, session_id)
-        lineage = await load_lineage(conn, session_id, session)
-    position = max(lineage.readable_after, lineage.begins_after if after is None else after)
-    end = session.head if upto is None else min(upto, session.head)
-    while position < end:
-        page_end = min(position + _PAGE, end)
-        async with database.connection() as conn:
-            page = await read_lineage(conn, lineage, after=position, upto=page_end)
-        for event in page:
-            yield event
-        position = page_end
-
-
 async def find_own_start(database: Database, session: SessionRow) -> int | None:
     """Return the seq of the person's message that a session answered first itself; None if there is none.
 
@@ -495,26 +477,26 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
     answered_first = False
     own: int | None = None
     async for event in read_past(database, session.id, after=session.base_seq):
-        if _is_from_person(event):
+        if event.is_user_message:
             own = event.seq
             break
         answered_first = answered_first or event.type is EventType.THINKING_START
     low = session.base_seq if answered_first else 0
     while low > 0:  # back to the message that was open, which is near in any case
-        low, upto = max(low - _PAGE, 0), low
+        low, upto = max(low - _LOOKBACK, 0), low
         page = read_past(database, session.id, after=low, upto=upto)
-        asked = [event.seq async for event in page if _is_from_person(event)]
+        asked = [event.seq async for event in page if event.is_user_message]
         if asked:
             return asked[-1]
     return own
 
 
 async def read_turns(
-    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+    database: Database, session_id: str, *, after: int | None = None, limit: int = 2**62
 ) -> list[RecordedTurn]:
-    """Return the turns of a session's past between two positions; results of calls as their hash and beginning."""
+    """Return the turns of a session's first events after a position; results of calls as their hash and beginning."""
     fold = RunFold(_price)
-    async for event in read_past(database, session_id, after=after, upto=upto):
+    async for event in read_past(database, session_id, after=after, limit=limit):
         fold.feed(event)
     return fold.turns
 
@@ -540,7 +522,7 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
     calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
     async for event in read_past(database, session_id, after=after):
         data = event.data
-        if _is_from_person(event):
+        if event.is_user_message:
             message = RecordedMessage(event.seq, str(data.get("text") or ""), data.get("speaker"))
             is_steer = is_at_work and data.get("mode") == "steer" and messages
             (steers if is_steer else messages).append(message)
@@ -557,10 +539,6 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         elif (change := parse_change(event)) is not None:
             changes.append(change)
     return RecordedRun(messages, changes, steers, recording)
-
-
-def _is_from_person(event: Event) -> bool:
-    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
 
 
 def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from consolidator.database import Connection, Database
@@ -12,6 +13,8 @@ from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.store.facts.visibility import find_reached_sessions
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
+
+_PAGE = 500  # events read at once
 
 
 async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: Scope) -> SessionRow:
@@ -90,6 +93,23 @@ async def load_events(
         lineage = await load_lineage(conn, session.id, session)
         begin = after if history else max(session.base_seq if after is None else after, session.base_seq)
         return session, await read_lineage(conn, lineage, after=begin, upto=session.head, limit=limit)
+
+
+async def read_past(
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None, limit: int = 2**62
+) -> AsyncIterator[Event]:
+    """Yield the first events of a session's past after a position, page by page; by default all that can be read."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+        lineage = await load_lineage(conn, session_id, session)
+    position = max(lineage.readable_after, lineage.begins_after if after is None else after)
+    end = min(session.head, position + limit, session.head if upto is None else upto)
+    while position < end:
+        async with database.connection() as conn:
+            page = await read_lineage(conn, lineage, after=position, upto=end, limit=_PAGE)
+        for event in page:
+            yield event
+        position = page[-1].seq if page else end
 
 
 async def find_session_id(database: Database, name: str) -> str:

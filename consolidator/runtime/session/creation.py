@@ -38,6 +38,7 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import check_cap
 from consolidator.runtime.session.outcome import to_text
 from consolidator.runtime.session.routing import candidate_models
+from consolidator.runtime.session.webhooks import check_webhook
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import agents, seeds, sessions
@@ -65,6 +66,7 @@ class SessionRequest(ModelOptions):
     context_window: int | None = None  # of a model whose window is not known, in tokens
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None
+    before_compact: str | None = None  # name of a webhook that is asked before a compaction
     labels: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
 
@@ -113,6 +115,7 @@ class SessionArguments(TypedDict, total=False):
     context_window: int | None
     ttl: timedelta | None
     checkpoint_ttl: timedelta | None
+    before_compact: str | None
     labels: Mapping[str, Any] | None
     project: str | None
     conversation: str | None
@@ -174,6 +177,7 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
         **_tool_limit(_first(request.tools, agent, "tools")),
         "policy": None if request.policy is None else dict(request.policy),
         "context_window": request.context_window,
+        "before_compact": request.before_compact,
         "session_ttl_seconds": ttl,
         "checkpoint_ttl_seconds": _first(request.checkpoint_ttl_seconds, agent, "checkpoint_ttl_seconds"),
         "agent_version": None if agent is None else agent.version,
@@ -203,7 +207,7 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
 def changed_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
     """Return what a request sets of the configuration of a session that exists: only what the caller named."""
     config = {name: getattr(request, name) for name in _CONFIG}
-    config |= {name: getattr(request, name) for name in ("context_window", "session_ttl_seconds")}
+    config |= {name: getattr(request, name) for name in ("context_window", "before_compact", "session_ttl_seconds")}
     config["checkpoint_ttl_seconds"] = request.checkpoint_ttl_seconds
     if request.system is not None or request.template is not None or request.parameters is not None:
         config["system"] = render_system(request, agent)
@@ -326,6 +330,7 @@ async def open_session(
     """
     viewer.check_may("write")
     agent_name, channel, peer = parse_key(key)
+    check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
     request = _within(viewer.narrow(agent=agent_name, project=request.project, peer=peer or ""), request)
     async with database.connection() as conn:
@@ -384,6 +389,7 @@ async def create_session(
     if key is None:
         agent, peer = reach.agent, reach.peer or None
     owner = _owner_of(key, agent, channel, peer)
+    check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, **owner, "project": request.project}
     with boundary("commit session"):
         async with database.transaction() as conn:

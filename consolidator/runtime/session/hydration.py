@@ -73,8 +73,8 @@ async def hydrate_session(
     lineage = await load_lineage(conn, session.id, session)
     upto = session.head if before is None else min(session.head, before - 1)
     limit = min(limit, MAX_MESSAGES)
-    found = await read_latest(conn, lineage, MESSAGES, upto=upto, limit=limit + 1)
-    messages = found[-limit:]
+    latest = await read_latest(conn, lineage, MESSAGES, upto=upto, limit=limit + 1)
+    messages = latest[-limit:]
     state = await read_open_state(conn, session, lineage, most=MAX_OPEN_EVENTS)
     own, thread_of = await seeds.read(conn, session.id), session.config.get("seeds")
     if thread_of not in (None, session.id):
@@ -85,7 +85,7 @@ async def hydrate_session(
         seeds=[*own[:1], *own[1:][-MAX_LISTED:]],
         seed_count=len(own),
         messages=messages,
-        earlier_before=messages[0].seq if len(found) > limit else None,
+        earlier_before=messages[0].seq if len(latest) > limit else None,
         open_calls=list(state.calls),
         answering=None if state.generation is None else state.generation.message_id,
         open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),

@@ -55,7 +55,8 @@ async def find_safe_point(conn: Connection, session: SessionRow, lineage: Lineag
     if seq not in safe:
         ahead = min(upto + _LOOKAHEAD, session.head)
         more = await store.read_skeletons(conn, lineage, after=upto, upto=ahead)
-        nearest = _nearest(_find_safe(session, [*log, *more], start), seq)
+        safe = _find_safe(session, [*log, *more], start)
+        nearest = [*[near for near in safe if near < seq][-1:], *[near for near in safe if near > seq][:1]]
         raise UsageError(
             f"session {session.id}: a call or an answer is under way at event {at}; nothing is open after "
             + " and ".join(f"event {near}" for near in nearest)
@@ -118,11 +119,6 @@ def _check_is_there(session: SessionRow, lineage: Lineage, at: int) -> None:
         )
     if not first <= at <= session.head:
         raise UsageError(f"session {session.id} has no event {at}: there are {first} to {session.head}")
-
-
-def _nearest(safe: Sequence[int], seq: int) -> list[int]:
-    before = [near for near in safe if near < seq][-1:]
-    return [*before, *[near for near in safe if near > seq][:1]]
 
 
 def _find_calling_answers(events: Sequence[Event]) -> set[int]:

@@ -81,10 +81,6 @@ class ServerOutput:
         """Return an empty one with the same limits, for the next process."""
         return ServerOutput(self.max_message_bytes, self.max_bytes, self.max_messages)
 
-    def start_request(self) -> None:
-        """Count anew: a request was sent to the server."""
-        self.received_bytes = self.received_messages = 0
-
     def count(self, *, size: int = 0, messages: int = 0) -> None:
         """Count what came; raise _LimitExceeded if it is more than a server may send for one request."""
         self.received_bytes += size
@@ -200,7 +196,7 @@ async def _write_messages(
         async with to_send:
             async for message in to_send:
                 if isinstance(message.message, mcp_types.JSONRPCRequest):
-                    output.start_request()
+                    output.received_bytes = output.received_messages = 0  # of what comes for it
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode("utf-8", "replace"))
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):

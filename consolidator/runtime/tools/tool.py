@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from consolidator.errors import UsageError
 from consolidator.process import run_in_thread
@@ -40,32 +40,10 @@ class _Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The parameters of one function: their schema, and how to call it with what a model wrote."""
+def _inspect_parameters(function: Callable[..., Any], name: str) -> tuple[Mapping[str, Any], BindArguments]:
+    """Return the schema of a function's parameters, and what calls it with what a model wrote.
 
-    function: Callable[..., Any]
-    names: Mapping[str, str]  # field of `model` -> parameter of the function
-    model: type[BaseModel]
-    call_parameter: str | None  # the parameter that takes the CallContext
-    schema: Mapping[str, Any]
-
-    def bind(self, arguments: Mapping[str, Any], call: Any) -> BoundCall:
-        """Return the call with checked arguments. Raises BadArguments where they do not fit."""
-        try:
-            checked = self.model.model_validate(arguments)
-        except ValidationError as error:
-            raise BadArguments(_describe_errors(error, list(self.names.values()))) from error
-        keywords = {self.names[field]: getattr(checked, field) for field in checked.model_fields_set}
-        if self.call_parameter is not None:
-            keywords[self.call_parameter] = call
-        return partial(self.function, **keywords)
-
-
-def inspect_parameters(function: Callable[..., Any], name: str, call_type: type) -> Parameters:
-    """Return a function's parameters. The runtime fills the one annotated `call_type`.
-
-    Raises UsageError for parameters that a model cannot fill.
+    The runtime fills the one annotated CallContext. Raises UsageError for parameters that a model cannot fill.
     """
     try:
         signature = inspect.signature(function)
@@ -80,7 +58,7 @@ def inspect_parameters(function: Callable[..., Any], name: str, call_type: type)
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise UsageError(f"tool {name!r}: a model cannot fill {parameter}; give each parameter a name")
         hint = hints.get(parameter.name, Any)
-        if hint is call_type:
+        if hint is CallContext:
             call_parameter = parameter.name
             continue
         field = f"p{number}"  # pydantic reserves some names: schema, copy, model_..., _private
@@ -88,7 +66,16 @@ def inspect_parameters(function: Callable[..., Any], name: str, call_type: type)
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[field] = (Annotated[hint, Field(alias=parameter.name)], default)
     model, schema = _create_model(name, fields)
-    return Parameters(function, names, model, call_parameter, schema)
+
+    def bind(arguments: Mapping[str, Any], call: CallContext) -> BoundCall:
+        try:
+            checked = model.model_validate(arguments)
+        except ValidationError as error:
+            raise BadArguments(_describe_errors(error, list(names.values()))) from error
+        keywords = {names[field]: getattr(checked, field) for field in checked.model_fields_set}
+        return partial(function, **keywords, **({call_parameter: call} if call_parameter is not None else {}))
+
+    return schema, bind
 
 
 def _create_model(name: str, fields: dict[str, Any]) -> tuple[type[BaseModel], dict[str, Any]]:
@@ -290,34 +277,27 @@ class Tool:
         return {"type": "function", "function": function}
 
 
+class ToolOptions(TypedDict, total=False):
+    """How the calls of a tool are treated, as `Tool` says."""
+
+    idempotent: bool
+    side_effect: bool
+    needs_approval: bool
+    timeout: float | None
+    max_result_bytes: int
+    polls: bool
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(
-    *,
-    name: str | None = ...,
-    idempotent: bool = ...,
-    side_effect: bool = ...,
-    needs_approval: bool = ...,
-    timeout: float | None = ...,
-    max_result_bytes: int = ...,
-    polls: bool = ...,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(*, name: str | None = ..., **options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    idempotent: bool = False,
-    side_effect: bool = True,
-    needs_approval: bool = False,
-    timeout: float | None = DEFAULT_TIMEOUT,
-    max_result_bytes: int = DEFAULT_RESULT_BYTES,
-    polls: bool = False,
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, sync or async: schema from its type hints, description from its docstring.
 
@@ -331,22 +311,12 @@ def tool(
         tool_name = str(name or getattr(function, "__name__", type(function).__name__))
         if not _NAME.fullmatch(tool_name):
             raise UsageError(f"{tool_name!r} is not a valid tool name: use at most 64 letters, digits, _ and -")
-        if (timeout is not None and timeout <= 0) or max_result_bytes < 1:
+        description = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+        schema, bind = _inspect_parameters(function, tool_name)
+        made = Tool(tool_name, description, schema, function, bind, **options)
+        if (made.timeout is not None and made.timeout <= 0) or made.max_result_bytes < 1:
             raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
-        parameters = inspect_parameters(function, tool_name, CallContext)
-        return Tool(
-            tool_name,
-            _first_paragraph(function),
-            parameters.schema,
-            function,
-            parameters.bind,
-            idempotent or not side_effect,
-            side_effect,
-            needs_approval,
-            timeout,
-            max_result_bytes,
-            polls,
-        )
+        return replace(made, idempotent=made.idempotent or not made.side_effect)
 
     return create if function is None else create(function)
 
@@ -456,8 +426,3 @@ def _describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {str(error)[:_MAX_ERROR_BYTES]}"
     except Exception:  # noqa: BLE001 - an author's __str__
         return type(error).__name__
-
-
-def _first_paragraph(function: Callable[..., Any]) -> str:
-    docstring = inspect.getdoc(function) or ""
-    return " ".join(docstring.split("\n\n")[0].split())

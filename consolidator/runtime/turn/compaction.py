@@ -110,7 +110,13 @@ async def compact(
 
 
 async def compact_on_request(
-    database: Database, session_id: str, *, budget: int, writer: SummaryWriter | None, seconds: float
+    database: Database,
+    session_id: str,
+    *,
+    budget: int,
+    writer: SummaryWriter | None,
+    seconds: float,
+    hooks: CompactionHooks | None = None,
 ) -> Compaction | None:
     """Compact a session because a person asks for it; None if there is nothing worth compacting.
 
@@ -118,9 +124,9 @@ async def compact_on_request(
     is reserved for lost. Raises SessionBusy if another process drives the session then.
     """
     if writer is None:
-        return await compact(database, session_id, budget=budget)
+        return await compact(database, session_id, budget=budget, hooks=hooks)
     async with hold_session(database, session_id, seconds=seconds) as lease:
-        return await compact(database, session_id, budget=budget, writer=writer, epoch=lease.epoch)
+        return await compact(database, session_id, budget=budget, writer=writer, epoch=lease.epoch, hooks=hooks)
 
 
 async def _load_plan(

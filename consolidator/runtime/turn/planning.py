@@ -18,6 +18,7 @@ from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
 from consolidator.runtime.session.routing import route as decide_route
+from consolidator.runtime.session.webhooks import webhook_hooks
 from consolidator.runtime.turn import compaction
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
@@ -90,6 +91,7 @@ async def plan_request(
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
                 view = await build.fold_view(conn, view or await load_view(conn, session.id))
+
     tools = harness.tools_of(session)
     request = build.ContextRequest(
         strategy=strategy,
@@ -108,6 +110,7 @@ async def plan_request(
         async with harness.database.connection() as conn:
             return await build.build_context(conn, session.id, request, view=view, tails=harness.tails)
 
+    # A policy decides by how much there is to read, so that the context comes before the model's choice.
     context, decision = await build_context(request, view), None
     if model is None:
         decision = decide_route(
@@ -119,6 +122,8 @@ async def plan_request(
         if narrower < context_budget:
             context_budget, request = narrower, replace(request, budget=narrower)
             context = await build_context(request, view) if context.tokens > narrower else context
+
+    # Not while an answer goes on: its beginning belongs to what the model was shown.
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
@@ -126,9 +131,11 @@ async def plan_request(
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
             writer=compaction.SummaryWriter(harness.client, side or model, *why),
-            epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
+            epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id)
+            or webhook_hooks(harness.settings, session) or harness.compaction_hooks,
         ):  # fmt: skip
             context = await build_context(request, None)
+
     messages = context.messages
     if prefill is not None:
         messages = with_prefill(harness, messages, prefill) or messages

@@ -86,11 +86,15 @@ class SessionStepper:
     async def step(self) -> StepResult:
         """Do the one thing that the open end of the log asks for next."""
         session, state = await self.load()
+
+        # A process died while it wrote: what people saw of the message decides whether it goes on.
         if state.generation is not None:
             message = await self._recover_generation(session, state)
             if message is not None:
                 return await self._generate(session, state, message)
             session, state = await self.load()
+
+        # Calls before answers: the model is asked only where each of its calls has a result.
         if state.calls:
             self._open_state = None
             runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
@@ -98,6 +102,7 @@ class SessionStepper:
             to_seq = max(state.head, runner.to_seq)
             reason: FinishReason = "tool_calls" if all_have_results else "approval"
             return StepResult(to_seq, reason, executed_tool_count=runner.executed_count)
+
         if not state.needs_model or session.status != "open":
             return StepResult(state.head, "idle")
         stop = state.turn.find_stop(self._limits(session))
@@ -117,9 +122,11 @@ class SessionStepper:
 
     async def load(self) -> tuple[SessionRow, OpenState]:
         """Read the session and fold the open end of its log."""
+        # A wake has loaded the session already to see whether there is something to deliver.
         loaded, self._loaded = self._loaded, None
         if loaded is not None and self._open_state is not None:
             return loaded, self._open_state
+
         async with self.harness.database.connection() as conn:
             session, rows = await self._read_open_end(conn)
             lineage = await load_lineage(conn, session.id, session)
@@ -128,13 +135,19 @@ class SessionStepper:
                 log = await read_lineage(conn, lineage, after=after, upto=session.head)
             else:
                 log = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+
+            # What was read also tells whether people wait for a message of an earlier holder.
             self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
             self._read_after = after
             self._open_state = fold_open_state(log, settled_to=after, head=session.head)
-            begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
+            state = self._open_state  # of `auto`, the model may have been chosen before what was read
+            lacks_route = session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
+            begins_here = state.turn.has_beginning and not lacks_route
             if not (begins_here or self._open_state.is_settled):  # the turn began before
                 earlier = await store.read_turn(conn, lineage, upto=after)
                 self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
+
+        # A steer up to here is part of the state: it interrupts nothing that begins now.
         self.lease.mark_seen(session.head)
         self.lease.open_task = session.open_task
         return session, self._open_state
@@ -149,9 +162,9 @@ class SessionStepper:
         queries: list[RowQuery[Any]] = [view_query(session_id)]
         queries += [sessions.get_query(session_id)] if session is None else []
         queries += [events.open_end_query(session_id)] if reads_own else []
-        found = await fetch_together(conn, *queries)
-        self._session, self._view = None, found_view(session_id, found[0])
-        return session or found[1][0], found[-1] if reads_own else None
+        rows = await fetch_together(conn, *queries)
+        self._session, self._view = None, found_view(session_id, rows[0])
+        return session or rows[1][0], rows[-1] if reads_own else None
 
     async def deliver_backlog(self) -> None:
         """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""
@@ -164,10 +177,6 @@ class SessionStepper:
         if delivery.sender is not None:
             delivery.delivered_to = session.head
 
-    def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
-        """Tell whether the model of the current turn was chosen before what was read of the log."""
-        return session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
-
     async def _recover_generation(self, session: SessionRow, state: OpenState) -> PartialMessage | None:
         """Decide what becomes of a generation that a dead process left, and log it.
 
@@ -175,6 +184,8 @@ class SessionStepper:
         """
         generation = state.generation
         assert generation is not None
+
+        # The dead process cannot say what its call cost: its whole reserve is spent.
         async with self.harness.database.connection() as conn:
             chunks = await store.read_chunks(conn, session.id, generation.message_id, low=session.created_at)
             delivered = await store.get_delivered_seq(conn, session.id, generation.message_id, self.delivery.channel)
@@ -184,15 +195,20 @@ class SessionStepper:
         message = PartialMessage(
             generation.message_id, generation.seq, generation.upto_seq, last_chunk_seq, text, generation.withheld
         )
+
+        # A person steered meanwhile: what is committed stays, and the steer is answered next.
         if text and state.steer_seq > generation.upto_seq:
             await self.delivery.deliver_rest(message.message_id, after=delivered)
             self._mark_delivered(await self._append([_interruption(message, session.model)], "commit interruption"))
             return None
+
+        # The model can go on with its own words only where it has seen all that was said since.
         has_newer_message = any(event.seq > generation.upto_seq for event in state.unanswered)
         if text and not has_newer_message and with_prefill(self.harness, []) is not None:
             await self.delivery.deliver_rest(message.message_id, after=delivered)
             await self._append_decision("generation_resumed", message)
             return message
+
         await self._replace(message)
         return None
 
@@ -207,6 +223,7 @@ class SessionStepper:
         """Generate a message, or the rest of one, and run the tool calls that it asks for."""
         self._open_state, route = None, None
         for attempt in range(MAX_ATTEMPTS):
+            # The money is reserved and the call is in the log before the model is asked: a crash finds both.
             try:
                 prefill = message.text if message else None
                 view, self._view = self._view, None
@@ -215,10 +232,11 @@ class SessionStepper:
                 route = plan.route
             except (budget.BudgetStop, UsageError) as error:
                 return await self._end_turn_unasked(state, message, error)
+
             answer = StreamedAnswer(max_calls=MAX_CALLS)
             try:
                 await self.lease.run_unless_steered(self._stream(plan, message, answer))
-            except Steered:
+            except Steered:  # what was streamed until now has its price
                 usage = plan.usage(answer)
                 await self._settle(call_id, usage)
                 return await self._interrupt(message, answer.model or plan.model, usage)
@@ -253,6 +271,8 @@ class SessionStepper:
             strategy=plan.strategy,
             epoch=self.lease.epoch,
         )
+
+        # A message that goes on has its ThinkingStart already; each call of the model has a reserve of its own.
         with boundary("commit thinking"):
             async with self.harness.database.connection() as conn:
                 if message is None:

@@ -160,7 +160,8 @@ class ToolCallRunner:
         tasks = [asyncio.create_task(self._run_call(call)) for call in group]
         is_complete = True
         try:
-            await self.lease.run_unless_steered(_wait_for_all(tasks))
+            if tasks:
+                await self.lease.run_unless_steered(asyncio.wait(tasks))
         except Steered:
             is_complete = False
         finally:
@@ -273,11 +274,6 @@ class ToolCallRunner:
     ) -> None:
         appended = await self.lease.append(conn, new, now=self.harness.database.clock.now(), statement=statement)
         self.to_seq = appended.last_seq
-
-
-async def _wait_for_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 def _cancelled_outcome(tools: Toolbox, call: OpenCall) -> Outcome | str:

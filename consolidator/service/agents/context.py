@@ -23,6 +23,7 @@ from consolidator.runtime.lineage.children import fold_past
 from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
+from consolidator.runtime.session.webhooks import webhook_hooks
 from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
@@ -180,7 +181,10 @@ async def compact_session(
         compared = compared_model(settings, session) or ""
         tokens = _budget(session, "compacted", compared, budget or session.config.get("budget"))
         seconds = settings.session_lease_seconds
-        return await compact_on_request(database, session.id, budget=tokens, writer=writer, seconds=seconds)
+        hooks = webhook_hooks(settings, session)
+        return await compact_on_request(
+            database, session.id, budget=tokens, writer=writer, seconds=seconds, hooks=hooks
+        )
 
 
 async def list_compactions(database: Database, session_name: str) -> list[Event]:

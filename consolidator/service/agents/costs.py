@@ -31,10 +31,6 @@ class Cost:
     unpriced: int  # calls of models whose price is unknown
     cheap_share: float | None  # of the priced calls, those of a cheaper model than the session's; None without any
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the cost as JSON can hold it."""
-        return {**asdict(self), "cost": str(self.cost), "set_aside": str(self.set_aside)}
-
 
 async def load_costs(
     database: Database,

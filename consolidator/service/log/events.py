@@ -11,10 +11,9 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.session.access import read_past
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import load_lineage, read_lineage
-
-EVENTS_PER_READ = 500
+from consolidator.store.sessions.lineage import load_lineage
 
 
 async def read_events(
@@ -25,13 +24,9 @@ async def read_events(
     What a child reads of its ancestors' logs comes first, unless only its `own` events are wanted.
     """
     session, lineage = await _find_session(database, session_name)
-    seq = _first_seq(session, lineage, after=after, last=last, own=own)
-    while seq < session.head:
-        async with database.connection() as conn:
-            batch = await read_lineage(conn, lineage, after=seq, upto=session.head, limit=EVENTS_PER_READ)
-        for event in batch:
-            yield event
-        seq = batch[-1].seq if batch else session.head
+    begin = _first_seq(session, lineage, after=after, last=last, own=own)
+    async for event in read_past(database, session.id, after=begin, upto=session.head):
+        yield event
 
 
 async def follow_events(

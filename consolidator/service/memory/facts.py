@@ -204,7 +204,7 @@ async def review_candidate(
         candidate = await facts.get_quarantined(conn, candidate_id)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
-        await scopes.lock_agent(conn, candidate.agent)
+        await scopes.lock_agents(conn, [candidate.agent])
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
         await reconcile_facts(conn, candidate.agent, Provenance(None, "review", database.clock.now()))
@@ -258,7 +258,7 @@ async def _index(conn: Connection, agent: str, ids: Sequence[str]) -> None:
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
     fact = await _load_fact(conn, fact_id, viewer)
-    await scopes.lock_agent(conn, fact.agent)
+    await scopes.lock_agents(conn, [fact.agent])
     return await _load_fact(conn, fact.id, viewer)
 
 

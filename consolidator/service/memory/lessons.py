@@ -21,7 +21,7 @@ from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow
 
 COMMAND_KINDS = ("command", "always_fails")
-FRICTION_KINDS = ("always_fails", "fix", "first_run_fails", "harness")
+FRICTION_KINDS = ("always_fails", "first_run_fails", "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
 MAX_TOLD = 500  # of a project, of which some are told
 _ALL = 100_000

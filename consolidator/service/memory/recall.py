@@ -61,6 +61,7 @@ WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_LESSONS, MIN_LESSON_COVERAGE = 3, 0.6  # with so much of a question's words, by how much they tell
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
+MAX_EXCERPT = 400  # characters of a turn
 MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
 MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
@@ -159,7 +160,7 @@ async def answer_query(
         nearest = {item.citation: item for item in _nearest_items(ranked)}
         relevant = list(nearest.values())
         relevant += [item for item in await _list_few_facts(database, scope) if item.citation not in nearest]
-    documents = await _without_hostile_commands(database, relevant[:limit])
+    documents = await _without_hostile_commands(database, [_excerpt(item, ranked) for item in relevant[:limit]])
     solutions = await _find_solutions(database, query, scope, viewer)
     is_error, is_question = looks_like_error(query), looks_like_question(query)
     sure = [row for row in solutions if is_error or row.confirmed]
@@ -173,6 +174,13 @@ async def answer_query(
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
+
+
+def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
+    """Return what a turn of many sentences says about the query."""
+    text = str(item.data["text"])
+    told = ranked.question.excerpt(text, MAX_EXCERPT) if item.kind == "episode" else text
+    return item if told == text else reworded(item, told)
 
 
 async def _find_lessons(database: Database, question: PromptWords, scope: MemoryScope) -> list[RecallItem]:

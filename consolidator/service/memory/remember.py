@@ -72,7 +72,7 @@ async def remember(
         raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
     owner = await _find_owner(database, viewer, scope)
     async with database.transaction() as conn:
-        await scopes.lock_agent(conn, owner.memory)
+        await scopes.lock_agents(conn, [owner.memory])
         now = database.clock.now()
         event = await log_decision(conn, owner, {"decision": STATED, "statement": words}, now=now, viewer=viewer)
         session = await sessions.get(conn, event.session_id)
@@ -160,8 +160,7 @@ def _attributes_of(candidate: Candidate) -> list[OwnedAttribute]:
 
 async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
     """Return the facts that are believed of a candidate's attribute."""
-    published = await facts.load_published(conn, candidate.agent, _attributes_of(candidate))
-    return {row.id for row in published.values() if row.superseded_reason is None}
+    return set(await facts.list_published(conn, candidate.agent, _attributes_of(candidate), believed=True))
 
 
 async def _find_fact_id(database: Database, name: str, scope: MemoryScope, viewer: Viewer) -> str:

@@ -111,7 +111,7 @@ async def accept_rule(
         raise UsageError(f"it holds a command that {harm}: what memory tells to no agent")
     decision = {"decision": STATED, "statement": rule, **_attribute(row)}
     async with database.transaction() as conn:
-        await scopes.lock_agent(conn, row.agent)
+        await scopes.lock_agents(conn, [row.agent])
         now = database.clock.now()
         if is_widened:
             await _forget(conn, row, now, viewer)
@@ -138,7 +138,7 @@ async def dismiss_rule(database: Database, rule_id: str, *, viewer: Viewer = OWN
         row = await _find(conn, rule_id, viewer)
         proposal = await _propose(conn, row)
     async with database.transaction() as conn:
-        await scopes.lock_agent(conn, row.agent)
+        await scopes.lock_agents(conn, [row.agent])
         now = database.clock.now()
         await _forget(conn, row, now, viewer)
         await reconcile_facts(conn, row.agent, Provenance(None, "person", now))

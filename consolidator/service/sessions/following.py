@@ -1,44 +1,21 @@
-"""Following a session live: its events and the pieces of its answers as they are committed, from a cursor on."""
+"""What streams of a followed session need: signs of life, and what a surface has shown of it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.runtime.live.hub import FollowHub
-from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
-from consolidator.runtime.session.access import get_session, load_session
+from consolidator.runtime.live.items import Cursor, begun_message
+from consolidator.runtime.session.access import get_session
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import SessionMarks as SessionMarks
 
 MAX_SURFACE_LENGTH = 200
 KEEP_ALIVE_SECONDS = 15.0  # between two signs of life of a stream; then its credential is looked at again, too
-
-
-async def follow(
-    hub: FollowHub,
-    session_id: str,
-    *,
-    after: Cursor | str | None = None,
-    whole: bool = False,
-    history: bool = False,
-    viewer: Viewer = OWNER,
-) -> AsyncGenerator[FollowedItem, None]:
-    """Yield a session's items after a cursor (`"42"`, `"42.7"`) and those to come, each once and in order.
-
-    None begins at the end of the log, `"0"` at its beginning. An answer's text comes in pieces, and its event without
-    it; with `whole` in its event alone. A child begins at its own first event, with `history` at its ancestors'. Ends
-    with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
-    """
-    cursor = Cursor.parse(after) if isinstance(after, str) else after
-    session = await load_session(hub.database, session_id, "read", viewer=viewer)
-    async with aclosing(hub.follow(session.id, cursor, whole=whole, history=history)) as items:
-        async for item in items:
-            yield item
 
 
 async def keep_alive(

@@ -1,6 +1,6 @@
 """Sessions run again, replayed, and compared: a recorded session with another model, prompt or tools, two side by side.
 
-Long sessions are compared part by part: a bounded stretch of both at a time.
+What a page compares is bounded: the beginnings of two long sessions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.errors import RequestUnderWay, UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
@@ -26,7 +26,6 @@ from consolidator.runtime.rerun.recording import (
     Comparison,
     RecordedMessage,
     RecordedToolbox,
-    RecordedTurn,
     Repeated,
     compare_runs,
     find_own_start,
@@ -47,7 +46,7 @@ from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import count_events, load_lineage
 
-MAX_EVENTS = 400  # of each session that are read for one part
+MAX_EVENTS = 2000  # of each session that a page compares
 _MAX_REQUESTED, _MAX_REMEMBERED = 2, 100  # reruns of a service at once, and those that it can still tell of
 _ON_BEGIN: ContextVar[Callable[[SessionRow, int], None]] = ContextVar("on_begin", default=lambda child, messages: None)
 
@@ -253,40 +252,24 @@ async def _offered_tools(
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """A stretch of one of the sessions."""
-
-    turns: list[RecordedTurn]
-    start: int  # the position before it
-    end: int  # of its last event
-    is_cut: bool  # whether the session goes on
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """A part of two sessions side by side: a branch or a rerun stands right of what it came from."""
+    """Two sessions side by side: a branch or a rerun stands right of what it came from."""
 
     left: SessionRow
     right: SessionRow
     after: int  # the position of both from which they are compared; 0 for whole sessions
     comparison: Comparison
-    next: tuple[int, int] | None  # the positions of both after which the next part begins; None after the last one
+    is_whole: bool  # whether both have no more events than are compared
     is_pruned: bool  # whether events of one of them are gone that would be compared
 
 
 async def compare_pair(
-    database: Database,
-    left: str,
-    right: str,
-    *,
-    positions: tuple[int, int] | None = None,
-    limit: int = MAX_EVENTS,
-    viewer: Viewer = OWNER,
+    database: Database, left: str, right: str, *, limit: int = MAX_EVENTS, viewer: Viewer = OWNER
 ) -> ComparedPair:
-    """Compare the next part of two sessions, by ids or names; one that came of the other only from there on.
+    """Compare the beginnings of two sessions, by ids or names; one that came of the other only from there on.
 
-    Without `right`, `left` is compared with what it came from. `positions` is where the part before ended. Raises
-    NotFound and Forbidden, and UsageError where there is nothing to compare with.
+    Without `right`, `left` is compared with what it came from. Of each at most `limit` events are read. Raises NotFound
+    and Forbidden, and UsageError where there is nothing to compare with.
     """
     async with database.connection() as conn:
         first = await find_session(conn, viewer, left, "read")
@@ -301,39 +284,11 @@ async def compare_pair(
         begin = None
         if second.parent_id == first.id:
             begin = await branches.find_begin(conn, second) if second.kind == "branch" else second.base_seq
-        starts = [await _find_start(conn, session, begin) for session in (first, second)]
-    starts = list(positions) if positions else starts
-    ends = [min(start + limit, session.head) for session, start in zip((first, second), starts, strict=True)]
-    sides = [
-        _Side(await read_turns(database, session.id, after=start, upto=end), start, end, end < session.head)
-        for session, start, end in zip((first, second), starts, ends, strict=True)
-    ]
-    shown, following = _cut_to_whole_turns(sides)
-    is_pruned = any(session.pruned_to > max(begin or 0, session.base_seq) for session in (first, second))
-    after = 0 if begin is None else second.base_seq
-    return ComparedPair(first, second, after, compare_runs(*shown), following, is_pruned)
-
-
-async def _find_start(conn: Connection, session: SessionRow, begin: int | None) -> int:
-    """Return the position after which a session is compared: `begin`, or where what can be read of it begins."""
-    lineage = await load_lineage(conn, session.id, session)
-    return max(lineage.readable_after, lineage.begins_after if begin is None else begin)
-
-
-def _cut_to_whole_turns(sides: Sequence[_Side]) -> tuple[list[list[RecordedTurn]], tuple[int, int] | None]:
-    """Return the turns of both that are compared now, and the positions after which the next part begins.
-
-    A turn that does not end in this part is left to the next, as are those to which the other session has not come. One
-    that is longer than a part is compared as far as it goes.
-    """
-    if not any(side.is_cut for side in sides):
-        return [side.turns for side in sides], None
-    whole = [side.turns[:-1] if side.is_cut and len(side.turns) > 1 else side.turns for side in sides]
-    count = min(len(turns) for turns, side in zip(whole, sides, strict=True) if side.is_cut)
-    left, right = (
-        max(side.turns[count].seq - 1, side.start) if len(side.turns) > count else side.end for side in sides
-    )
-    return [turns[:count] for turns in whole], (left, right)
+    both = (first, second)
+    comparison = compare_runs(*[await read_turns(database, row.id, after=begin, limit=limit) for row in both])
+    is_whole = all(row.head - max(begin or 0, row.pruned_to) <= limit for row in both)
+    is_pruned = any(row.pruned_to > max(begin or 0, row.base_seq) for row in both)
+    return ComparedPair(first, second, 0 if begin is None else second.base_seq, comparison, is_whole, is_pruned)
 
 
 async def replay_session(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from typing import Any
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.models.seed import SeedRow
+from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session import hydration
 from consolidator.runtime.session.access import find_session, get_session
@@ -23,32 +23,14 @@ from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.sessions.tasks import TaskRow
 
 
-@dataclass(frozen=True, slots=True)
-class SessionState:
-    """A session's state as of an event."""
+async def read_state(database: Database, session: str, *, viewer: Viewer = OWNER) -> tuple[SessionRow, TaskRow | None]:
+    """Return a session, which has its state and totals, and the task that is open in it.
 
-    session_id: str
-    seq: int  # the last event
-    status: str  # open | ended
-    state: dict[str, Any]
-    open_task: TaskRow | None
-    turns: int
-    compactions: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost: Decimal  # USD
-
-
-async def read_state(database: Database, session: str, *, viewer: Viewer = OWNER) -> SessionState:
-    """Return a session's state; `session` is an id or the beginning of one. Raises NotFound."""
+    `session` is an id or the beginning of one. Raises Forbidden and NotFound.
+    """
     async with database.connection() as conn:
         row = await find_session(conn, viewer, session, "read")
-        open_task = await tasks.get_open_task(conn, row.id)
-    return SessionState(
-        row.id, row.head, row.status, row.state, open_task, row.turns, row.compactions, row.input_tokens,
-        row.output_tokens, row.cached_tokens, row.cost,
-    )  # fmt: skip
+        return row, await tasks.get_open_task(conn, row.id)
 
 
 async def list_seeds(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> list[SeedRow]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import DigestRow
-from consolidator.store.queries import Column, Pairs, Rows, RowsByKey, execute_each, fetch_value, load, row_values
+from consolidator.store.queries import Column, Pairs, Rows, RowsByKey, StatementEach, fetch_value, load
 
 _SQL = load("calls/digests")
 
@@ -21,12 +20,6 @@ async def load_salt(conn: Connection) -> bytes:
     while (salt := await fetch_value(conn, _SQL["salt"], {"salt": secrets.token_bytes(16)})) is None:
         continue  # another transaction is just creating it
     return bytes(salt)
-
-
-async def save(conn: Connection, rows: Sequence[DigestRow]) -> None:
-    """Replace sessions' digests; in order of session, so that two runs cannot deadlock."""
-    values = [row_values(row) | {"summary": as_jsonb(row.summary)} for row in rows]
-    await execute_each(conn, _SQL["save"], sorted(values, key=lambda row: str(row["session_id"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +72,6 @@ async def list_latest(conn: Connection, agent: str, project: str | None, peer: s
         return await cursor.fetchall()
 
 
+save = StatementEach(_SQL["save"], order="session_id")  # replaces the digests of sessions
 list_people = Column[str, str, int](_SQL["people"], "agent limit")
 get_each = RowsByKey[str, DigestRow, Sequence[str]](DigestRow, _SQL["get_each"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.digest import ErrorRecordRow
 from consolidator.models.solution import SolutionRow
 from consolidator.store.queries import (
     Column,
@@ -16,27 +14,16 @@ from consolidator.store.queries import (
     Pairs,
     Rows,
     Statement,
+    StatementEach,
     Tuples,
+    UpsertEach,
     execute,
-    execute_each,
-    fetch_all,
     load,
-    row_values,
-    upsert_each,
 )
 
 _SQL = load("calls/error_records")
 RecordKey = tuple[str, int]  # session and seq
 MAX_RECORDS = 1000  # the latest ones of a fingerprint, of which its solution is made
-
-
-async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
-    """Store failed calls, each with its present status; in the order in which a merge locks them."""
-    values = [
-        row_values(row) | {"fingerprint": escape(row.fingerprint), "record": as_jsonb(row.record)}
-        for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
-    ]
-    await execute_each(conn, _SQL["save"], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +45,12 @@ class RecordSummary:
     peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record whole, as JSON."""
-
-    session_id: str
-    seq: int
-    record: dict[str, Any]
-
-
 async def get_each(conn: Connection, keys: Sequence[RecordKey]) -> dict[RecordKey, dict[str, Any]]:
     """Return the records of some failed calls, by session and seq."""
     if not keys:
         return {}
     values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
-    rows = await fetch_all(conn, StoredRecord, _SQL["get_each"], values)
-    return {(row.session_id, row.seq): row.record for row in rows}
+    return {(session, seq): record for session, seq, record in await _get_each(conn, **values)}
 
 
 async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: Mapping[RecordKey, str]) -> None:
@@ -87,13 +64,7 @@ list_outdated_sessions = Column[str, str, str](_SQL["outdated_sessions"], "agent
 
 async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outcome | None]:
     """Publish solutions in one round trip; return what was done to each, None if it was published like this before."""
-    values = [
-        row_values(row)
-        | {name: escape(getattr(row, name)) for name in ("fingerprint", "tool", "headline", "search")}
-        | {"body": as_jsonb({**row.body, "withheld": row.withheld})}
-        for row in rows
-    ]
-    return await upsert_each(conn, _SQL["save_solution"], values)
+    return await _save_each(conn, [replace(row, body={**row.body, "withheld": row.withheld}) for row in rows])
 
 
 delete_others = Column[str, str, Sequence[str], Sequence[str]](_SQL["delete_others"], "agent fingerprints kept")
@@ -106,3 +77,6 @@ lock_unmerged = Tuples[RecordKey, str](_SQL["lock_unmerged"])
 count_with_news = Pairs[str, int, str](_SQL["count_with_news"], "agent", latest=MAX_RECORDS)
 list_outdated = Column[dict[str, Any], str, str](_SQL["outdated_records"], "session version")
 delete_outdated_solutions = Statement[str, str](_SQL["delete_outdated_solutions"], "agent version")
+save = StatementEach(_SQL["save"], order="session_id seq")  # in the order in which a merge locks them
+_get_each = Tuples[tuple[str, int, dict[str, Any]]](_SQL["get_each"])
+_save_each = UpsertEach(_SQL["save_solution"])

@@ -1,6 +1,6 @@
 -- name: save
 insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
-values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
+values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint!)s, %(status)s, %(record)s)
 on conflict (session_id, seq) do update
 set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false,
     fix_shape = null
@@ -61,8 +61,8 @@ delete from solution where agent = %(agent)s and fingerprint not like %(version)
 -- name: save_solution
 insert into solution (id, agent, project, fingerprint, tool, headline, confirmed, sessions, occurrences, search, body,
                       learned_at, updated_at, run_id, cause, audience)
-values (%(id)s, %(agent)s, %(project)s, %(fingerprint)s, %(tool)s, %(headline)s, %(confirmed)s, %(sessions)s,
-        %(occurrences)s, %(search)s, %(body)s, %(learned_at)s, %(updated_at)s, %(run_id)s, %(cause)s, %(audience)s)
+values (%(id)s, %(agent)s, %(project)s, %(fingerprint!)s, %(tool!)s, %(headline!)s, %(confirmed)s, %(sessions)s,
+        %(occurrences)s, %(search!)s, %(body)s, %(learned_at)s, %(updated_at)s, %(run_id)s, %(cause)s, %(audience)s)
 on conflict (id) do update
 set headline = excluded.headline, confirmed = excluded.confirmed, sessions = excluded.sessions,
     occurrences = excluded.occurrences, search = excluded.search, body = excluded.body,

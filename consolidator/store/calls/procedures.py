@@ -9,7 +9,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.queries import Column, Outcome, Statement, Tuples, Value, execute, load, row_values, upsert_each
+from consolidator.store.queries import Column, Outcome, Statement, Tuples, UpsertEach, Value, execute, load
 
 _SQL = load("calls/procedures")
 
@@ -19,11 +19,9 @@ async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outc
 
     None if it is not in that list, or is there as it was before.
     """
-    values = [row_values(row) | {"title": escape(row.title), "body": as_jsonb(row.body)} for row in rows]
-    outcomes = await upsert_each(conn, _SQL["save"], values)
     return [
         outcome if row.worth > 0 else "retired" if outcome == "changed" else None
-        for row, outcome in zip(rows, outcomes, strict=True)
+        for row, outcome in zip(rows, await _save_each(conn, rows), strict=True)
     ]
 
 
@@ -64,3 +62,4 @@ retire_others = Value[int, str, str | None, str, Sequence[str], Provenance](
 )
 withhold = Value[int, Sequence[str], Sequence[str], Provenance](_SQL["withhold"], "ids worthless *")
 release = Value[int, Sequence[str], Sequence[str], Provenance](_SQL["release"], "ids worthless *")
+_save_each = UpsertEach(_SQL["save"])

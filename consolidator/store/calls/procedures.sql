@@ -2,7 +2,7 @@
 -- What is not worth telling is in no list: only as such it was there before.
 with before as (select retired_at is null and worth > 0 as listed from procedure where id = %(id)s)
 insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause, audience)
-values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(worth)s, %(body)s, %(learned_at)s, %(updated_at)s,
+values (%(id)s, %(agent)s, %(project)s, %(title!)s, %(support)s, %(rank)s, %(worth)s, %(body)s, %(learned_at)s, %(updated_at)s,
         %(run_id)s, %(cause)s, %(audience)s)
 on conflict (id) do update
 set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth, body = excluded.body,

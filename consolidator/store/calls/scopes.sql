@@ -66,10 +66,7 @@ select project, selected from scope_state
 where agent = %(agent)s and audience = %(audience)s and project <> '' and length(selected) > 0
 
 -- name: forget
-delete from scope_state where agent = %(agent)s
-
--- name: forget_audience
-delete from scope_state where agent = %(agent)s and audience = %(audience)s
+delete from scope_state where agent = %(agent)s and (%(audience)s::text is null or audience = %(audience)s)
 
 -- name: lock
 -- One merge of an agent at a time; the lock is held until the transaction ends.

@@ -16,7 +16,6 @@ from consolidator.models.fact import (
     CorrectionRow,
     FactRow,
     FactVersionRow,
-    SupersededReason,
 )
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerOutcome
@@ -27,12 +26,13 @@ from consolidator.store.queries import (
     Rows,
     RowsByKey,
     Statement,
+    StatementEach,
     Tuples,
+    UpsertEach,
     execute,
     execute_each,
     fetch_all,
     fetch_column,
-    fetch_value,
     load,
 )
 
@@ -96,25 +96,6 @@ class ComparableFactRow:
     said_at: datetime | None  # of its latest evidence
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedFactRow:
-    """What of a fact reconciling may change."""
-
-    id: str
-    value: str
-    sentence: str
-    valid_from: datetime
-    valid_to: datetime | None
-    superseded_by: str | None
-    superseded_reason: SupersededReason | None
-    sessions: int
-    evidence: list[str]
-    flagged: str | None
-    steers: int
-    steers_succeeded: int
-    steers_failed: int
-
-
 async def save_candidates(
     conn: Connection, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
 ) -> None:
@@ -147,20 +128,6 @@ async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) 
     for level, name, fact_id in await _load_forgotten(conn, agent, owners):
         forgotten.setdefault(Owner(level, name), []).append(fact_id)
     return forgotten
-
-
-async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
-    """Store decisions and return how many took effect.
-
-    A decision has no effect where another process decided the candidate first, or where its target has gone.
-    """
-    return await execute_each(conn, _SQL["save_decision"], decisions)
-
-
-async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
-    """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
-    added = await fetch_value(conn, _SQL["save_fact"], values)
-    return None if added is None else "added" if added else "changed"
 
 
 async def drop_unsupported(
@@ -215,15 +182,6 @@ async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
         await execute(conn, _SQL["restore"], values)
         await execute(conn, _SQL["touch_attribute"], values)
     return is_restored
-
-
-async def list_quarantined(
-    conn: Connection, scope: MemoryScope, *, after: tuple[datetime, str] | None = None, limit: int = 50
-) -> list[CitedCandidateRow]:
-    """Return the candidates that a person has to review, the latest first, those after a moment and an id."""
-    at, last_id = after or (None, None)
-    values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
-    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
 
 
 lock_unreconciled = Rows[UnreconciledRow, str](UnreconciledRow, _SQL["lock_unreconciled"])
@@ -303,12 +261,16 @@ match_attributes = Tuples[tuple[str, str], str, Sequence[OwnedAttribute]](_SQL["
 load_candidates = Rows[LineageCandidateRow, str, Sequence[OwnedAttribute]](
     LineageCandidateRow, _SQL["candidates"], "agent **"
 )
-load_published = RowsByKey[str, PublishedFactRow, str, Sequence[OwnedAttribute]](
-    PublishedFactRow, _SQL["published"], "agent **"
-)
+list_published = Column[str, str, Sequence[OwnedAttribute]](_SQL["published"], "agent **", believed=False)
+save_each = UpsertEach(_SQL["save_fact"])
 end_stated = Statement[str, Sequence[OwnedAttribute], str, datetime](_SQL["end_stated"], "agent ** superseded_by now")
 load_fact_of = FirstRow[FactRow, str, Sequence[OwnedAttribute], str](FactRow, _SQL["fact_of"], "agent ** candidate")
 _supersede_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["supersede_unsupported"], "agent **")
 _delete_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["delete_unsupported"], "agent **")
 _load_ended = Tuples[tuple[str, str, str, str], str, Sequence[str]](_SQL["ended_attributes"], "agent ids")
 _load_forgotten = Tuples[tuple[str, str, str], str, Sequence[Owner]](_SQL["forgotten"], "agent **")
+# A decision has no effect where another process decided the candidate first, or where its target has gone.
+save_decisions = StatementEach(_SQL["save_decision"])
+list_quarantined = Rows[CitedCandidateRow, MemoryScope](
+    CitedCandidateRow, _SQL["quarantined"], "*", after=None, limit=50
+)  # the latest first

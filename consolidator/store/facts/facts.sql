@@ -86,13 +86,12 @@ where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null
 ))
 
 -- name: published
--- The facts of these attributes as they are stored, to be compared with what they should be.
-select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.superseded_reason, f.sessions, f.evidence,
-       f.flagged, f.steers, f.steers_succeeded, f.steers_failed
-from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
+-- The facts of these attributes that are stored.
+select f.id from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as attribute (level, owner, subject, predicate)
 join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
      and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
+where not %(believed)s or f.superseded_reason is null
 
 -- name: save_decision
 -- Stores a decision unless another process decided the candidate first, or the target has gone.

@@ -6,7 +6,7 @@ An event keeps, under `data_ref`, a reference to each value that moved: where it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from consolidator.database.jsonb import dumps, loads
 from consolidator.database.partitions import Connection
 from consolidator.models.event import EventRow
 from consolidator.models.payload import PAYLOADS, EventType
-from consolidator.store.queries import Pairs, execute, execute_each, fetch_all, load
+from consolidator.store.queries import Pairs, RowsByKey, StatementEach, execute, load
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
 REFS = "data_ref"  # the key under which an event keeps its references
@@ -127,12 +127,6 @@ async def store(conn: Connection, blobs: Iterable[Blob], now: datetime) -> None:
         await execute(conn, _SQL["store"], values)
 
 
-async def add_references(conn: Connection, session_id: str, refs: Sequence[tuple[int, Blob]]) -> None:
-    """Record which events, by seq, refer to which blobs."""
-    values = [{"session": session_id, "seq": seq, "sha": blob.sha256} for seq, blob in refs]
-    await execute_each(conn, _SQL["add_reference"], values)
-
-
 async def read_bodies(conn: Connection, rows: Iterable[EventRow]) -> dict[bytes, bytes]:
     """Return the blobs that events refer to, by their hashes, except damaged ones; no query where there are none."""
     hashes = {sha256_of(ref) for row in rows for ref in refs_of(row).values()}
@@ -142,10 +136,6 @@ async def read_bodies(conn: Connection, rows: Iterable[EventRow]) -> dict[bytes,
     return {sha256: body for sha256, body in bodies.items() if hashlib.sha256(body).digest() == sha256}
 
 
-async def read_ends(conn: Connection, hashes: Iterable[bytes], *, head: int, tail: int) -> dict[bytes, BlobEnds]:
-    """Return the first `head` and the last `tail` bytes of blobs, by their hashes."""
-    blobs = await fetch_all(conn, BlobEnds, _SQL["read_ends"], {"shas": list(hashes), "head": head, "tail": tail})
-    return {bytes(blob.sha256): blob for blob in blobs}
-
-
 _read = Pairs[bytes, bytes, Set[bytes]](_SQL["read"])
+add_references = StatementEach(_SQL["add_reference"], "session seq sha")
+read_ends = RowsByKey[bytes, BlobEnds, Set[bytes]](BlobEnds, _SQL["read_ends"], "shas")

@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from consolidator.database import Connection, partitions
-from consolidator.database.jsonb import dumps, escape
 from consolidator.models import ESCAPED
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.chunk import ChunkRow
 from consolidator.store.log.events import Span
-from consolidator.store.queries import FirstRow, Rows, Statement, execute, execute_each, load
+from consolidator.store.queries import FirstRow, Rows, Statement, execute, load
 
 _SQL = load("log/bundles")
 
@@ -59,21 +56,6 @@ async def add_chunks(
     await partitions.ensure_day(conn, at)
     await _add_chunks(conn, session_id, chunks, at=at, pruned_to=pruned_to)
     await execute(conn, _SQL["move_last_event"], {"session": session_id, "at": at})
-
-
-async def add_seeds(conn: Connection, session_id: str, seeds: Sequence[Mapping[str, Any]]) -> None:
-    """Add the seeds of an imported session that are not there."""
-    rows = [
-        {
-            **seed,
-            "session": session_id,
-            "role": escape(seed["role"]),
-            "content": escape(seed["content"]),
-            "details": Jsonb(seed["details"], dumps=dumps),
-        }
-        for seed in seeds
-    ]
-    await execute_each(conn, _SQL["add_seed"], rows)
 
 
 lock_import = FirstRow[LockedImport, str](LockedImport, _SQL["lock"])

@@ -22,8 +22,9 @@ select head, pruned_to, last_event_at from session where id = %(session)s and or
 
 -- name: add_chunks
 -- Adds the chunks that are not there; none of a message that retention has pruned.
-insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq)
-select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s, new.after
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq, hash)
+select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s, new.after,
+       hash_output(%(session)s, new.message, null, new.delta, new.seq, new.started, new.after, %(at)s)
 from unnest(%(message_id!)s::text[], %(seq)s::bigint[], %(started_seq)s::bigint[], %(delta!)s::text[],
             %(after_seq)s::bigint[]) as new (message, seq, started, delta, after)
 where new.started > %(pruned_to)s and not exists (
@@ -36,8 +37,9 @@ where new.started > %(pruned_to)s and not exists (
 update session set last_event_at = greatest(last_event_at, %(at)s) where id = %(session)s
 
 -- name: add_deliveries
-insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
-select %(session)s, new.message, new.channel, new.upto, new.started, new.sent
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at, hash)
+select %(session)s, new.message, new.channel, new.upto, new.started, new.sent,
+       hash_output(%(session)s, new.message, new.channel, null, new.upto, new.started, null, new.sent)
 from unnest(%(message_id!)s::text[], %(channel!)s::text[], %(upto_seq)s::bigint[], %(started_seq)s::bigint[],
             %(sent_at)s::timestamptz[]) as new (message, channel, upto, started, sent)
 where new.started > %(pruned_to)s
@@ -52,11 +54,6 @@ set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(t
     trigger_type = %(trigger_type!)s, trigger_id = %(trigger_id!)s, completed_at = %(completed_at)s,
     error = %(error!)s, open_task = %(open_task!)s, details = %(details)s
 where id = %(session)s and origin is not null and head <= %(head)s
-
--- name: add_seed
-insert into seed (session_id, ordinal, role, content, is_new, occurred_at, details)
-values (%(session)s, %(ordinal)s, %(role)s, %(content)s, %(is_new)s, %(occurred_at)s, %(details)s)
-on conflict do nothing
 
 -- name: add_checkpoint
 insert into checkpoint (id, session_id, seq, label, metadata, delta, fold, created_at, expires_at)

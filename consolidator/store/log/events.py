@@ -317,15 +317,8 @@ async def store_blobs(conn: Connection, prepared: Iterable[PreparedEvent], now: 
 async def _add_blob_references(
     conn: Connection, session_id: str, first_seq: int, prepared: Sequence[PreparedEvent]
 ) -> None:
-    refs = [(seq, blob) for seq, event in enumerate(prepared, first_seq) for blob in event.blobs]
-    await blobs.add_references(conn, session_id, refs)
-
-
-async def load_bulk(
-    conn: Connection, session_id: str, prepared: Sequence[PreparedEvent], *, now: datetime, blobs_kept: bool = False
-) -> AppendResult:
-    """Append prepared events to one session as `load_each` does."""
-    return (await load_each(conn, {session_id: prepared}, now=now, blobs_kept=blobs_kept))[session_id]
+    refs = [(session_id, seq, blob.sha256) for seq, event in enumerate(prepared, first_seq) for blob in event.blobs]
+    await blobs.add_references(conn, refs)
 
 
 async def load_each(
@@ -390,15 +383,6 @@ async def read(
     """
     span = Span(session_id, after, 2**62 if upto is None else upto, bounds or (BEGINNING, END))
     return await complete(conn, await read_rows(conn, span, limit=limit))
-
-
-async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
-    """Return the next events that were not learned from, over all sessions, in order of session and seq.
-
-    That is what no night has read yet, and what was dead-lettered; `after` is the last event of the page before.
-    """
-    values = {"session": after[0], "after": after[1], "limit": limit}
-    return await complete(conn, await fetch_all(conn, EventRow, _SQL["unconsolidated"], values))
 
 
 def open_end_query(session_id: str) -> RowQuery[EventRow]:

@@ -125,31 +125,6 @@ select stamp_events(%(run)s, %(session)s, %(after)s, %(upto)s, %(stamped_to)s, %
 -- Marks what waited for a model, except dead letters, where this transaction has noted that nothing waits for it any more.
 select stamp_awaited_events(%(run_id)s, %(session)s, %(after)s, %(upto)s, %(low)s, %(high)s, %(now)s)
 
--- name: unconsolidated
--- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, the
--- dead letters before them, and what waits for a model.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
-       e.principal
-from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to and e.consolidated_at is null
-where s.due and s.id >= %(session)s and (e.session_id, e.seq) > (%(session)s, %(after)s)
-union all
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
-       e.principal
-from dead_letter d
-join session s on s.id = d.session_id and s.consolidated_to >= d.seq
-join event e on e.session_id = d.session_id and e.seq = d.seq and e.consolidated_at is null
-where d.settled_at is null and (d.session_id, d.seq) > (%(session)s, %(after)s)
-union all
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
-       e.principal
-from session s
-join event e on e.session_id = s.id and e.seq > s.extracted_to and e.seq <= s.consolidated_to
-             and e.consolidated_at is null
-where s.awaits_model and s.id >= %(session)s and (e.session_id, e.seq) > (%(session)s, %(after)s)
-  and not exists (select from dead_letter d where d.session_id = s.id and d.seq = e.seq and d.settled_at is null)
-order by session_id, seq
-limit %(limit)s
-
 -- name: outline
 -- What a session did, without what was said: each event with its first words.
 select e.seq, e.event_type, coalesce(e.tool_name, e.data ->> 'tool') as tool, e.data ->> 'call_id' as call_id,

@@ -15,8 +15,8 @@ from consolidator.store.queries import (
     Pairs,
     Rows,
     Statement,
+    StatementEach,
     Value,
-    execute_each,
     fetch_all,
     fetch_value,
     load,
@@ -89,24 +89,6 @@ async def list_prunable(conn: Connection, cutoffs: Cutoffs, *, window: int, now:
     return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], values)
 
 
-async def list_expired(
-    conn: Connection, *, now: datetime, grace: datetime, after: ExpiredSession | None, batch: int
-) -> list[ExpiredSession]:
-    """Return the next open sessions past their time to live; `grace` is until when what is awaited spares them."""
-    values: dict[str, Any] = {"now": now, "grace": grace, "batch": batch}
-    values |= {"after_time": after.expires_at if after else BEGINNING, "after_id": after.id if after else ""}
-    return await fetch_all(conn, ExpiredSession, _SQL["list_expired"], values)
-
-
-async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, pruning: str, window: int) -> None:
-    """Mark the prefixes of sessions up to a seq as gone, and drop their blob references.
-
-    A session that moved since it was looked at stays as it is. The caller passes (session, seq) in order of session.
-    """
-    values = [{"pruning": pruning, "id": session_id, "upto": upto, "window": window} for session_id, upto in limits]
-    await execute_each(conn, _SQL["prune_session"], values)
-
-
 async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, untouched_since: datetime) -> int:
     """Return how many blobs could be collected if the sessions were pruned up to their limits."""
     values = {"grace": untouched_since, "ids": list(limits), "uptos": list(limits.values())}
@@ -131,3 +113,6 @@ delete_events = Value[int, str](_SQL["delete_events"], "session_id")
 delete_output = Value[int, str](_SQL["delete_output"], "session_id")
 load_retention_days = Pairs[str, int](_SQL["list_retention_days"])
 get_pruned_seqs = Pairs[str, int, Sequence[str]](_SQL["get_pruned_seqs"])
+# Marks (session, seq) as gone up to the seq, with blob references; a session that moved since stays as it is.
+mark_pruned = StatementEach(_SQL["prune_session"], "id upto", order="id")
+list_expired = Rows[ExpiredSession](ExpiredSession, _SQL["list_expired"], after=(BEGINNING, ""))

@@ -26,7 +26,7 @@ select id, expires_at, lease_owner is not null and lease_until > %(now)s as is_h
        (pending or attention <> '{}'::jsonb) and expires_at > %(grace)s as is_awaited
 from session
 where expires_at is not null and status = 'open' and expires_at <= %(now)s and origin is null and recorded_by is null
-  and (expires_at, id) > (%(after_time)s, %(after_id)s)
+  and (expires_at, id) > (%(at)s, %(last_id)s)
 order by expires_at, id limit %(batch)s
 
 -- name: lock_expired

@@ -16,7 +16,7 @@ from typing import Any
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.run import SealedSessionRow, SealRow
+from consolidator.models.run import SealedMessageRow, SealedSessionRow, SealRow
 from consolidator.store.queries import Column, FirstRow, Pairs, Rows, fetch_column, load
 
 _SQL = load("log/seals")
@@ -43,11 +43,17 @@ class ChainedEvent:
     principal: str | None
 
 
-def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
-    """Return the root over the root before it and chains, in order of session hash and seq."""
+def hash_root(
+    previous: bytes, sessions: Iterable[SealedSessionRow], output_to: int, messages: Iterable[SealedMessageRow]
+) -> bytes:
+    """Return the root over the root before it, chains and messages, each in order of their hashes and seq."""
     root = hashlib.sha256(previous)
     for session in sessions:
         root.update(bytes(session.session_hash) + session.seq.to_bytes(8, "big") + bytes(session.hash))
+    root.update(output_to.to_bytes(8, "big"))
+    for message in messages:
+        place = bytes(message.session_hash) + bytes(message.message_hash)
+        root.update(place + message.started_seq.to_bytes(8, "big") + bytes(message.hash))
     return root.digest()
 
 
@@ -71,6 +77,9 @@ async def find_foreign_pasts(conn: Connection) -> list[str]:
 seal = FirstRow[SealRow, str, datetime](SealRow, _SQL["seal"], "run_id now")
 list_seals = Rows[SealRow](SealRow, _SQL["list"])
 list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_sealed"])
+list_sealed_messages = Rows[SealedMessageRow, int](SealedMessageRow, _SQL["list_sealed_messages"])
+find_broken_output = Column[str](_SQL["find_broken_output"])
+find_broken_messages = Column[str](_SQL["find_broken_messages"])
 find_broken_seals = Column[str](_SQL["find_broken_seals"])
 find_broken_beginnings = Column[str](_SQL["find_broken_beginnings"])
 find_rewritten_blobs = Column[str](_SQL["find_rewritten_blobs"])

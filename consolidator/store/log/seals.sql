@@ -1,11 +1,15 @@
 -- name: seal
-select number, run_id, sealed_at, sessions, root from seal_chains(%(run_id)s, %(now)s)
+select number, run_id, sealed_at, sessions, output_to, root from seal_chains(%(run_id)s, %(now)s)
 
 -- name: list
-select number, run_id, sealed_at, sessions, root from seal order by number
+select number, run_id, sealed_at, sessions, output_to, root from seal order by number
 
 -- name: list_sealed
 select session_hash, seq, hash, seal from sealed_session where seal = %(number)s order by session_hash, seq
+
+-- name: list_sealed_messages
+select session_hash, message_hash, started_seq, hash from sealed_message where seal = %(number)s
+order by session_hash, message_hash
 
 -- name: list_chains
 -- Every event that is still there with its session, in order, for `verify`.
@@ -33,6 +37,42 @@ where case when s.id is null then not exists (
            when c.seq > s.pruned_to then e.hash is distinct from c.hash
            when c.seq = s.pruned_to then s.pruned_hash is distinct from c.hash
            else false end
+order by 1 limit 20
+
+-- name: find_broken_output
+-- Chunks and deliveries that are not what was added, and messages of which a chunk is missing.
+select session_id || ': piece ' || seq || ' of message ' || message_id || ' is not what was generated' as problem
+from generation_chunk
+where hash is distinct from hash_output(session_id, message_id, null, delta, seq, started_seq, after_seq, created_at)
+union all
+select session_id || ': the delivery of message ' || message_id || ' to ' || channel || ' up to piece ' || upto_seq
+       || ' is not what was recorded'
+from delivery
+where hash is distinct from hash_output(session_id, message_id, channel, null, upto_seq, started_seq, null, sent_at)
+union all
+select c.session_id || ': message ' || c.message_id || ' lacks a piece'
+from generation_chunk c join session s on s.id = c.session_id and s.pruned_to < c.started_seq
+group by c.session_id, c.message_id having count(*) <> max(c.seq)
+order by 1 limit 20
+
+-- name: find_broken_messages
+-- Messages whose chunks and deliveries are not those that a seal covers, unless they were pruned or erased.
+select coalesce(s.id || ': message ' || m.message_id || ' does not have the pieces and deliveries', coalesce(
+           s.id, 'the session whose id has the SHA-256 ' || encode(c.session_hash, 'hex')
+       ) || ': the message whose id has the SHA-256 ' || encode(c.message_hash, 'hex') || ' is not there as it was')
+       || ' that seal ' || coalesce(m.seal, c.seal) || ' covers' as problem
+from (
+    select l.number as seal, h.* from seal l
+    cross join lateral hash_messages(
+        coalesce((select p.output_to from seal p where p.number = l.number - 1), 0), l.output_to
+    ) h
+) m
+full join sealed_message c on c.seal = m.seal and c.session_hash = sha256(convert_to(m.session_id, 'UTF8'))
+                          and c.message_hash = sha256(convert_to(m.message_id, 'UTF8'))
+left join session s on sha256(convert_to(s.id, 'UTF8')) = coalesce(c.session_hash, sha256(convert_to(m.session_id, 'UTF8')))
+where c.hash is distinct from m.hash and case
+    when s.id is not null then coalesce(c.started_seq, m.started_seq) > s.pruned_to
+    else not exists (select from erasure r where sha256(convert_to(r.session_id, 'UTF8')) = c.session_hash) end
 order by 1 limit 20
 
 -- name: find_broken_beginnings

@@ -17,10 +17,12 @@ async def find_tampering(conn: Connection) -> dict[str, list[str]]:
     """Return, for each part of invariant I17, the first violations as texts; run it in a read-only transaction."""
     return {
         "I17 events are what was appended": await find_broken_chains(conn),
+        "I17 pieces and deliveries are what was added": await seals.find_broken_output(conn),
         "I17 children begin where they left their parents": await seals.find_broken_beginnings(conn),
         "I17 sessions read their own past": await seals.find_foreign_pasts(conn),
         "I17 blobs are what was appended": await seals.find_rewritten_blobs(conn),
         "I17 sealed sessions are as they were sealed": await seals.find_broken_seals(conn),
+        "I17 sealed messages are as they were sealed": await seals.find_broken_messages(conn),
         "I17 seals follow from one another": await find_broken_roots(conn),
         "I17 the guards are this version's": await find_changed_guards(conn),
     }
@@ -102,7 +104,7 @@ async def find_broken_roots(conn: Connection) -> list[str]:
         if seal.number != number:
             return [*problems, f"seal {number} is missing"][:MAX_PROBLEMS]
         covered = await seals.list_sealed_sessions(conn, number)
-        root = hash_root(root, covered)
+        root = hash_root(root, covered, seal.output_to, await seals.list_sealed_messages(conn, number))
         if root != bytes(seal.root) or len(covered) != seal.sessions:
             problems.append(f"seal {number} of {seal.sealed_at.isoformat()} does not match what it covers")
             root = bytes(seal.root)

@@ -9,23 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.rows import class_row
-
-from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.queries import (
     Column,
     FirstRow,
-    Outcome,
     Rows,
     Statement,
+    StatementEach,
+    UpsertEach,
     Value,
-    execute_each,
     fetch_all,
     load,
-    row_values,
-    upsert_each,
 )
 
 _SQL = load("memory/lessons")
@@ -82,22 +78,7 @@ async def lock_scopes(conn: Connection, places: Iterable[tuple[str, str]]) -> No
     buckets = {
         zlib.crc32(f"{person}\x1f{project}".encode("utf-8", "surrogatepass")) % LOCKS for person, project in places
     }
-    await execute_each(conn, _SQL["lock"], [{"bucket": bucket} for bucket in sorted(buckets)])
-
-
-async def list_traces(conn: Connection, person: str, project: str, *, limit: int) -> list[TraceRow]:
-    """Return the traces of a person's latest sessions in a project, of all agents; none of dry runs."""
-    async with conn.cursor(binary=True, row_factory=class_row(TraceRow)) as cursor:
-        await cursor.execute(_SQL["traces"], {"person": person, "project": project, "limit": limit})
-        return await cursor.fetchall()
-
-
-async def save_each(conn: Connection, rows: Sequence[LessonRow]) -> list[Outcome | None]:
-    """Publish lessons; return what was done to each, None if it was so before or a person has forgotten it."""
-    values = [
-        row_values(row) | {"key": escape(row.key), "line": escape(row.line), "body": as_jsonb(row.body)} for row in rows
-    ]
-    return await upsert_each(conn, _SQL["save"], sorted(values, key=lambda row: str(row["id"])))
+    await _lock(conn, buckets)
 
 
 async def list_lessons(
@@ -135,3 +116,7 @@ list_projects = Column[str, str](_SQL["projects"])
 forget = Statement[str, datetime](_SQL["forget"], "id now")
 choose = Statement[str, bool, bool](_SQL["choose"], "id pinned corrects")
 retire_others = Value[int, str, str, Sequence[str], Provenance](_SQL["retire_others"], "person project kept *")
+# The traces of a person's latest sessions in a project, of all agents; none of dry runs.
+list_traces = Rows[TraceRow, str, str](TraceRow, _SQL["traces"], "person project", binary=True)
+save_each = UpsertEach(_SQL["save"], order="id")  # None also where a person has forgotten it
+_lock = StatementEach(_SQL["lock"], "bucket", order="bucket")

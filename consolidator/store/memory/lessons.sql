@@ -12,7 +12,7 @@ order by d.last_at desc, d.session_id desc limit %(limit)s
 
 -- name: save
 insert into lesson (id, person, project, kind, key, line, score, harm, body, learned_at, updated_at, run_id, cause)
-values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key)s, %(line)s, %(score)s, %(harm)s, %(body)s, %(learned_at)s,
+values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key!)s, %(line!)s, %(score)s, %(harm)s, %(body)s, %(learned_at)s,
         %(updated_at)s, %(run_id)s, %(cause)s)
 on conflict (id) do update
 set line = excluded.line, score = excluded.score, harm = excluded.harm, body = excluded.body, updated_at = excluded.updated_at,

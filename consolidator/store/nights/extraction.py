@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consolidator.database.partitions import Connection
-from consolidator.store.queries import Column, Pairs, Statement, execute_each, load
+from consolidator.store.queries import AttemptEach, Column, Pairs, Statement, load
 
 _SQL = load("nights/extraction")
-
-
-async def advance_watermarks(conn: Connection, moves: Sequence[tuple[str, int, int]]) -> bool:
-    """Move the watermarks of sessions, given as (id, from, to); return False where another process has moved one."""
-    values = [{"id": session, "after": after, "upto": upto} for session, after, upto in sorted(moves)]
-    return await execute_each(conn, _SQL["advance"], values) == len(values)
 
 
 list_unread_sessions = Column[str](_SQL["unread_sessions"])
@@ -21,3 +14,5 @@ finish_waiting = Statement[str](_SQL["finish_waiting"])
 list_waiting = Column[str](_SQL["list_waiting"])
 stop_waiting = Statement[str](_SQL["stop_waiting"])
 list_shareable = Pairs[str, list[str], Sequence[str]](_SQL["shareable"], "ids")
+# Moves the watermarks of sessions, each (id, from, to); False where another process has moved one.
+advance_watermarks = AttemptEach(_SQL["advance"], "id after upto", order="id")

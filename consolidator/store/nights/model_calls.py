@@ -145,3 +145,4 @@ reserve_call = Statement[CallReserve](_SQL["reserve"], "*")
 settle_call = Statement[str, CallUsage](_SQL["settle"], "id *")
 save_answer = Statement[str, str](_SQL["save_answer"], "key text")
 queue_question = Attempt[ModelQuestionRow](_SQL["queue"], "*")  # False where it is queued already
+take_turn = Value[float, float](_SQL["take_turn"], "seconds")

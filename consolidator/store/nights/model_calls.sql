@@ -117,3 +117,14 @@ update model_batch set status = %(status)s, collected_at = %(now)s where id = %(
 
 -- name: count_pending
 select count(*) from model_question where status in ('queued', 'submitted')
+
+-- name: take_turn
+-- Takes the next turn of a rate that all processes share; returns in how many seconds it comes. Turns are as far apart
+-- as the rate says, by the database's clock; one that nobody took is lost.
+with turn as (
+    insert into setting (name, value) values ('model_turn', convert_to(extract(epoch from clock_timestamp())::text, 'UTF8'))
+    on conflict (name) do update set value = convert_to(greatest(
+        convert_from(setting.value, 'UTF8')::numeric + %(seconds)s::numeric, extract(epoch from clock_timestamp()))::text, 'UTF8')
+    returning convert_from(value, 'UTF8')::numeric as at
+)
+select greatest(at - extract(epoch from clock_timestamp()), 0)::double precision from turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from consolidator.errors import NotFound
 from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
 from consolidator.store.queries import (
     Attempt,
+    AttemptEach,
     Column,
     FirstRow,
     OneRow,
@@ -23,7 +24,6 @@ from consolidator.store.queries import (
     Statement,
     Value,
     execute,
-    execute_each,
     fetch_all,
     fetch_one,
     fetch_row,
@@ -159,24 +159,6 @@ class UnitProgress:
     dead: int = 0
 
 
-async def record_progress(conn: Connection, run_id: str, steps: Sequence[UnitProgress], *, owner: str) -> bool:
-    """Add the counts of steps to their units.
-
-    Return False if the owner has lost one of the units: then the caller must not commit.
-    """
-    values = [{"run": run_id, "owner": owner, **asdict(step)} for step in steps]
-    return await execute_each(conn, _SQL["record_progress"], values) == len(values)
-
-
-async def list_runs(
-    conn: Connection, *, job: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 20
-) -> list[ListedRun]:
-    """Return runs with their sums, the latest first, those before one that started at a moment and has an id."""
-    at, last_id = after or (None, None)
-    values = {"job": job, "at": at, "last_id": last_id, "limit": limit}
-    return await fetch_all(conn, ListedRun, _SQL["list_runs"], values)
-
-
 async def add_dead_letters(
     conn: Connection, run_id: str, *, session: str, failures: Mapping[int, str], now: datetime
 ) -> None:
@@ -225,15 +207,15 @@ settle_dead_letters = Statement[str, Sequence[int], str, datetime](
 find_unfinished = FirstRow[RunRow](RunRow, _SQL["unfinished"])
 last_scheduled = Value[datetime | None, str](_SQL["last_scheduled"], "job")
 add_units = Statement[str, UnitKind, Sequence[str]](_SQL["add_units"], "run_id kind names", phase=0, reopen=False)
-add_counts = Statement[str, str](_SQL["add_counts"], "run_id session", learned=0, nothing=0, dead=0)
 add_foreign = Statement[str, str, int](_SQL["add_foreign"], "run_id session count")
 count_foreign = Value[int, str](_SQL["count_foreign"])
 count_unfinished = Value[int, str](_SQL["count_unfinished"], "run_id", limit=None)
 sum_units = OneRow[RunSums, str](RunSums, _SQL["sums"])
 try_lock_job = Value[bool, str](_SQL["try_lock_job"])
+list_sessions_with_dead_letters = Column[str, str | None](_SQL["sessions_with_dead_letters"])
 list_units = Rows[ClaimRow, str](ClaimRow, _SQL["list_units"], "run_id", limit=200)
 list_dead_letters = Rows[ListedDeadLetter](
-    ListedDeadLetter, _SQL["list_dead_letters"], run_or_letter_id=None, include_settled=False, limit=200
+    ListedDeadLetter, _SQL["list_dead_letters"], run_or_letter_id=None, session=None, include_settled=False, limit=200
 )
 release_units = Statement[str](_SQL["release_units"], "run_id", count_attempt=True)
 list_notes = Pairs[str, str, str, UnitKind](_SQL["notes"], "run kind")
@@ -243,3 +225,6 @@ finish = Attempt[str](_SQL["finish"], "run", error=None, died=False)
 # The new status, None if the owner has lost the unit; with an error it counts as an attempt.
 return_unit = Value[str | None, str, UnitKind, str](_SQL["return_unit"], "run kind unit", max_attempts=0, error=None)
 add_dead_letter = Statement[str](_SQL["add_dead_letter"], "run")
+# Adds the counts of steps to their units; False if the owner has lost one: then the caller must not commit.
+record_progress = AttemptEach(_SQL["record_progress"])
+list_runs = Rows[ListedRun](ListedRun, _SQL["list_runs"], job=None, after=None, limit=20)  # the latest first

@@ -67,14 +67,6 @@ set seen = seen + %(learned)s + %(nothing)s + %(deferred)s + %(dead)s, learned =
     status = case when %(done)s then 'done' else status end, error = null
 where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
 
--- name: add_counts
--- Adds what a step without a claim did to its session's unit.
-insert into claim (run_id, kind, unit, status, attempts, seen, learned, nothing, dead)
-values (%(run_id)s, 'session', %(session)s, 'done', 1, %(learned)s + %(nothing)s + %(dead)s, %(learned)s, %(nothing)s, %(dead)s)
-on conflict (run_id, kind, unit) do update
-set seen = claim.seen + excluded.seen, learned = claim.learned + excluded.learned,
-    nothing = claim.nothing + excluded.nothing, dead = claim.dead + excluded.dead
-
 -- name: return_unit
 -- Frees a unit for another attempt, or ends it as dead after the last one.
 update claim
@@ -183,10 +175,16 @@ order by run.started_at desc, run.id desc
 select * from claim where run_id = %(run_id)s order by phase, status = 'done' and dead = 0, unit limit %(limit)s
 
 -- name: list_dead_letters
--- Return dead letters, the latest first: all, or those of one id or run.
+-- Return dead letters, the latest first: all, or those of one id or run, or of one session.
 select d.*, s.origin from dead_letter d left join session s on s.id = d.session_id
-where (%(run_or_letter_id)s::text is null or d.id = %(run_or_letter_id)s or d.run_id = %(run_or_letter_id)s) and (%(include_settled)s or d.settled_at is null)
+where (%(run_or_letter_id)s::text is null or d.id = %(run_or_letter_id)s or d.run_id = %(run_or_letter_id)s)
+  and (%(session)s::text is null or d.session_id = %(session)s) and (%(include_settled)s or d.settled_at is null)
 order by d.created_at desc, d.id limit %(limit)s
+
+-- name: sessions_with_dead_letters
+select distinct session_id from dead_letter
+where (%(run_or_letter_id)s::text is null or id = %(run_or_letter_id)s or run_id = %(run_or_letter_id)s) and settled_at is null
+order by session_id
 
 -- name: add_dead_letter
 insert into dead_letter (id, run_id, session_id, seq, extractor, error, created_at)

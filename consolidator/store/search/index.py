@@ -150,24 +150,6 @@ async def load_turns_of_events(conn: Connection, events: Sequence[tuple[str, int
     return await fetch_all(conn, TurnRow, _SQL["turns_of_events"], values)
 
 
-async def load_outdated_facts(
-    conn: Connection, agent: str, ids: Sequence[str] | None, limit: int
-) -> list[IndexedFactRow]:
-    """Return what the index has of an agent's facts, or of those with `ids`, and should not have any more."""
-    if ids is None:
-        return await fetch_all(conn, IndexedFactRow, _SQL["outdated_facts"], {"agent": agent, "limit": limit})
-    return await fetch_all(conn, IndexedFactRow, _SQL["outdated_among"], {"ids": list(ids), "limit": limit})
-
-
-async def load_unindexed_facts(
-    conn: Connection, agent: str, ids: Sequence[str] | None, limit: int
-) -> list[UnindexedFactRow]:
-    """Return an agent's facts, or those with `ids`, that the index lacks."""
-    if ids is None:
-        return await fetch_all(conn, UnindexedFactRow, _SQL["unindexed_facts"], {"agent": agent, "limit": limit})
-    return await fetch_all(conn, UnindexedFactRow, _SQL["unindexed_among"], {"ids": list(ids), "limit": limit})
-
-
 async def save_facts(conn: Connection, facts: Sequence[tuple[UnindexedFactRow, int]]) -> dict[str, int]:
     """Enter (fact, scope) into the index; return the number of each fact by its id."""
     values = {
@@ -211,3 +193,10 @@ load_episode_heads = RowsByKey[str, EpisodeHeadRow, Sequence[str]](EpisodeHeadRo
 load_fact_ids = Pairs[int, str, Sequence[int]](_SQL["fact_ids"])
 _save_facts = Pairs[str, int](_SQL["save_facts"])
 save_episodes = Statement[Sequence[EpisodeRow]](_SQL["save_episodes"], "**")
+# What the index has of an agent's facts and should not have any more, and facts that it lacks; of some facts alone.
+load_outdated_facts = Rows[IndexedFactRow, str, int](IndexedFactRow, _SQL["outdated_facts"], "agent limit")
+load_outdated_among = Rows[IndexedFactRow, Sequence[str], int](IndexedFactRow, _SQL["outdated_among"], "ids limit")
+load_unindexed_facts = Rows[UnindexedFactRow, str, int](UnindexedFactRow, _SQL["unindexed_facts"], "agent limit")
+load_unindexed_among = Rows[UnindexedFactRow, Sequence[str], int](
+    UnindexedFactRow, _SQL["unindexed_among"], "ids limit"
+)

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Pairs, execute, fetch_all, fetch_one, load
+from consolidator.store.queries import Pairs, StatementEach, execute, fetch_all, fetch_one, load
 
 KINDS = ("fact", "turn")
 EXACT_LIMIT = (
@@ -79,9 +79,14 @@ async def save_vectors(
     conn: Connection, model: str, documents: Sequence[UnembeddedRow], embedded: Sequence[list[float]]
 ) -> None:
     """Store the vectors of documents, in place of another model's; documents that were deleted since are skipped."""
-    for document, vector in zip(documents, embedded, strict=True):
-        values = {"kind": document.kind, "number": document.number, "model": model, "vector": vector}
-        await execute(conn, _SQL[f"save_{document.kind}"], values)
+    for kind, save in _SAVE.items():
+        # As texts, in one round trip: an array of psycopg's takes three times as long to write.
+        rows = [
+            {"number": document.number, "vector": f"{{{','.join(map(repr, vector))}}}"}
+            for document, vector in zip(documents, embedded, strict=True)
+            if document.kind == kind
+        ]
+        await save(conn, rows, kind=kind, model=model)
 
 
 async def find_nearest(
@@ -152,3 +157,4 @@ _NEAREST_BY_INDEX = sql.SQL(
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
 load_fact_vectors = Pairs[int, list[float], str, Sequence[int]](_SQL["fact_vectors"], "model numbers")
+_SAVE = {kind: StatementEach(_SQL[f"save_{kind}"]) for kind in KINDS}

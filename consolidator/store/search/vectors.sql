@@ -19,12 +19,12 @@ where e.model is distinct from %(model)s order by t.id desc limit %(limit)s
 
 -- name: save_fact
 insert into embedding (kind, number, scope, model, vector)
-select %(kind)s, number, scope, %(model)s, %(vector)s from indexed_fact where number = %(number)s for key share
+select %(kind)s, number, scope, %(model)s, %(vector)s::real[] from indexed_fact where number = %(number)s for key share
 on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
 
 -- name: save_turn
 insert into embedding (kind, number, scope, model, vector)
-select %(kind)s, id, scope, %(model)s, %(vector)s from episode where id = %(number)s for key share
+select %(kind)s, id, scope, %(model)s, %(vector)s::real[] from episode where id = %(number)s for key share
 on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
 
 -- name: sizes

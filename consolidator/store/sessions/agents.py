@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
-from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.models.agent import AgentRow, AgentVersionRow, TemplateRow
-from consolidator.store.queries import Column, FirstRow, OneRow, Rows, Statement, execute, fetch_one, fetch_row, load
+from consolidator.store.queries import Column, FirstRow, OneRow, Rows, Statement, execute, fetch_one, load
 
 _SQL = load("sessions/agents")
 
@@ -36,20 +33,9 @@ async def save(
     conn: Connection, name: str, version: int, definition: Mapping[str, Any], *, now: datetime, changed_by: str
 ) -> AgentRow:
     """Store the defaults of a locked agent as its next version; `definition` has all that a person sets."""
-    values = {**definition, "name": name, "version": version, "now": now}
-    values["parameters"] = Jsonb(dict(definition["parameters"]), dumps=dumps)
-    saved = await fetch_row(conn, AgentRow, _SQL["save"], values)
+    saved = await _save(conn, definition, name=name, version=version, now=now)
     await add_version(conn, name, version, definition, now=now, changed_by=changed_by)
     return saved
-
-
-async def add_version(
-    conn: Connection, name: str, version: int, definition: Mapping[str, Any], *, now: datetime, changed_by: str
-) -> None:
-    """Add a version to an agent's history; an empty definition says that it was deleted."""
-    document = Jsonb(dict(definition), dumps=dumps)
-    values = {"name": name, "version": version, "definition": document, "now": now, "changed_by": changed_by}
-    await execute(conn, _SQL["add_version"], values)
 
 
 list_versions = Rows[AgentVersionRow, str, int](AgentVersionRow, _SQL["list_versions"], "name limit")
@@ -62,3 +48,6 @@ delete = Statement[str](_SQL["delete"])
 
 list_all = Rows[AgentRow](AgentRow, _SQL["list_all"], only=None)
 get_last_version = OneRow[LastVersion, str](LastVersion, _SQL["last_version"])
+_save = OneRow[AgentRow, Mapping[str, Any]](AgentRow, _SQL["save"], "*")
+# An empty definition says that the agent was deleted.
+add_version = Statement[str, int, Mapping[str, Any]](_SQL["add_version"], "name version definition")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.seed import Seed, SeedRow
-from consolidator.store.queries import Rows, execute_each, fetch_all, load, row_values
+from consolidator.store.queries import Rows, StatementEach, fetch_all, load, row_values
 
 _SQL = load("sessions/seeds")
 
@@ -20,17 +19,8 @@ class _CountedSeed(SeedRow):
 
 async def add(conn: Connection, session_id: str, seeds: Sequence[Seed]) -> None:
     """Store the seeds of a new session, in order."""
-    rows = [
-        {
-            **row_values(seed),
-            "session": session_id,
-            "ordinal": ordinal,
-            "content": escape(seed.content),
-            "details": as_jsonb(dict(seed.details or {})),
-        }
-        for ordinal, seed in enumerate(seeds)
-    ]
-    await execute_each(conn, _SQL["add"], rows)
+    rows = [row_values(seed) | {"ordinal": ordinal} for ordinal, seed in enumerate(seeds)]
+    await add_rows(conn, rows, session=session_id)
 
 
 async def read_latest(conn: Connection, session_id: str, *, characters: int) -> tuple[list[SeedRow], int]:
@@ -43,3 +33,4 @@ async def read_latest(conn: Connection, session_id: str, *, characters: int) -> 
 
 
 read = Rows[SeedRow, str](SeedRow, _SQL["read"])
+add_rows = StatementEach(_SQL["add"])  # those that are there already stay as they are

@@ -1,6 +1,7 @@
 -- name: add
 insert into seed (session_id, ordinal, role, content, is_new, occurred_at, details)
-values (%(session)s, %(ordinal)s, %(role)s, %(content)s, %(is_new)s, %(occurred_at)s, %(details)s)
+values (%(session)s, %(ordinal)s, %(role!)s, %(content!)s, %(is_new)s, %(occurred_at)s, coalesce(%(details)s, '{}'::jsonb))
+on conflict do nothing
 
 -- name: read
 select * from seed where session_id = %(session)s order by ordinal

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database.jsonb import as_jsonb, dumps, unescape
+from consolidator.database.jsonb import as_jsonb, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
-from consolidator.store.log.events import Span
 from consolidator.store.queries import (
+    AttemptEach,
     Column,
     ColumnSet,
     FirstRow,
@@ -182,18 +181,10 @@ async def find_session_id(conn: Connection, name: str) -> str:
     return matches[0][0]
 
 
-async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
-    """Lock the sessions of spans; return whether the watermarks of all of them are still at `after`."""
-    values = [{"id": span.session, "after": span.after} for span in spans]
-    return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
-
-
 async def describe(conn: Connection, session_id: str, values: Mapping[str, Any], *, now: datetime) -> None:
     """Set what a session is for (its trigger, labels, metadata, window) and its time to live, as far as it is named."""
-    full: dict[str, Any] = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
-    full |= {"labels": {}, "metadata": {}, **values, "id": session_id, "now": now}
-    full |= {name: Jsonb(dict(full[name]), dumps=dumps) for name in ("labels", "metadata")}
-    await execute(conn, _SQL["describe"], full)
+    unnamed = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
+    await _describe(conn, {**unnamed, "labels": {}, "metadata": {}, **values}, id=session_id, now=now)
 
 
 async def make_current(conn: Connection, session_id: str) -> bool:
@@ -206,6 +197,7 @@ async def make_current(conn: Connection, session_id: str) -> bool:
 
 
 get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
+find_recorded = Pairs[str, str, list[str], str](_SQL["find_recorded"], "keys recorded_by")
 list_ids = Column[str](_SQL["list_ids"])
 list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
@@ -230,3 +222,6 @@ set_error = Statement[str, str](_SQL["set_error"], "id error")
 configure = Statement[str](_SQL["configure"], "id")
 # The id, and how exactly the word names it: 3 the whole id, 2 the whole origin, 1 it without its format, 0 a prefix.
 _find = Tuples[tuple[str, int]](_SQL["find"])
+# Locks the sessions of spans; False where the watermark of one is not at `after` any more.
+lock_watermarks = AttemptEach(_SQL["lock_watermark"])
+_describe = Statement[Mapping[str, Any]](_SQL["describe"], "*")

@@ -21,6 +21,10 @@ select * from session where id = %(id)s
 -- name: get_current
 select * from session where key = %(key)s and current and recorded_by is null
 
+-- name: find_recorded
+-- The sessions that some of a client's keys name.
+select key, id from session where key = any(%(keys)s) and current and recorded_by = %(recorded_by)s
+
 -- name: get_each
 select * from session where id = any(%(ids)s)
 
@@ -63,7 +67,7 @@ select id, head from session where %(everything)s or due order by id
 
 -- name: lock_watermark
 -- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
-select id from session where id = %(id)s and consolidated_to = %(after)s for no key update
+select id from session where id = %(session)s and consolidated_to = %(after)s for no key update
 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update

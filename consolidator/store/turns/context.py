@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from consolidator.database import Connection
-from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound
 from consolidator.models import ESCAPED
 from consolidator.models.chunk import ChunkRow
@@ -19,7 +16,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
 from consolidator.store.log.events import Span
-from consolidator.store.queries import FirstRow, RowQuery, Rows, Statement, Value, execute, fetch_all, load
+from consolidator.store.queries import FirstRow, RowQuery, Rows, Statement, Value, fetch_all, load
 from consolidator.store.sessions.lineage import read_rows
 
 _SQL = load("turns/context")
@@ -85,13 +82,6 @@ def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
     return rows[0]
 
 
-async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]) -> None:
-    """Store a fold, unless the stored one goes further."""
-    documents = {name: Jsonb(dict(values[name]), dumps=dumps) for name in ("summary", "compaction")}
-    notes = None if values["scratchpad"] is None else escape(values["scratchpad"])
-    await execute(conn, _SQL["save_view"], {**values, **documents, "session": session_id, "scratchpad": notes})
-
-
 @dataclass(frozen=True, slots=True)
 class ScratchpadSetter:
     """Who set the scratchpad as it stands, and whether the model has been asked since."""
@@ -132,7 +122,7 @@ async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: i
     if not sizes:
         return
     head = max_bytes * 2 // 3
-    ends_by_hash = await blobs.read_ends(conn, sizes, head=head, tail=max_bytes - head - _NOTE)
+    ends_by_hash = await blobs.read_ends(conn, sizes.keys(), head=head, tail=max_bytes - head - _NOTE)
     for row in results:
         refs = blobs.refs_of(row)
         ends = ends_by_hash.get(blobs.sha256_of(refs["content"])) if "content" in refs else None
@@ -150,3 +140,4 @@ count_compaction = Statement[str](_SQL["count_compaction"])
 has_deliveries = Value[bool, str, str](_SQL["has_deliveries"], "session channel")
 read_chunks = Rows[DeliveredChunk, str](DeliveredChunk, _SQL["read_chunks"], "session")
 _read_last_user_message = Rows[EventRow, Span](EventRow, _SQL["read_last_user_message"], "*")
+save_view = Statement[str, Mapping[str, Any]](_SQL["save_view"], "session *")  # unless the stored one goes further

@@ -14,7 +14,7 @@ where s.id = %(session)s
 -- name: save_view
 -- Keeps the fold that goes further; of two concurrent folds the further one stays.
 insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
-values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad)s)
+values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad!)s)
 on conflict (session_id) do update
 set summary = case when excluded.upto >= session_view.upto then excluded.summary else session_view.summary end,
     compaction = case when excluded.compaction_seq > session_view.compaction_seq then excluded.compaction

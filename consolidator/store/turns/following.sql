@@ -31,8 +31,9 @@ order by c.seq limit %(limit)s
 
 -- name: acknowledge
 -- What a surface has of the messages that began up to an event: of the message that is open there, so many pieces.
-insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
-select %(session)s, c.message_id, %(surface)s, max(c.seq), min(c.started_seq), %(now)s
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at, hash)
+select %(session)s, c.message_id, %(surface)s, max(c.seq), min(c.started_seq), %(now)s,
+       hash_output(%(session)s, c.message_id, %(surface)s, null, max(c.seq), min(c.started_seq), null, %(now)s)
 from generation_chunk c
 where c.session_id = %(session)s and c.created_at >= %(low)s and c.started_seq <= %(upto)s
   and c.started_seq >= greatest(%(upto)s::bigint - %(reach)s,

@@ -80,15 +80,6 @@ async def _written(conn: Connection, query: LiteralString, values: dict[str, Any
         return await execute(conn, query, values)
 
 
-async def list_answers(
-    conn: Connection, session_id: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
-) -> list[AnswerRow]:
-    """Return the answers and notices after a seq, the oldest first, and how far each reached a channel."""
-    low, high = bounds
-    values = {"session": session_id, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
-    return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
-
-
 async def read_turn(conn: Connection, lineage: Lineage, *, upto: int) -> list[Event]:
     """Return the events that count for the limits of the turn that the last message up to a position began."""
     rows: list[EventRow] = []
@@ -113,3 +104,5 @@ async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -
 record_delivery = Statement[str, str, str](_SQL["record_delivery"], "session_id message channel")
 get_delivered_seq = Value[int, str, str, str](_SQL["get_delivered_seq"], "session_id message channel")
 read_chunks = Rows[Chunk, str, str](Chunk, _SQL["read_chunks"], "session message", after=0, low=BEGINNING)
+# The answers and notices after a seq, the oldest first, and how far each reached a channel.
+list_answers = Rows[AnswerRow, str, str](AnswerRow, _SQL["list_answers"], "session channel", limit=100)

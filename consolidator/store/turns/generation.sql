@@ -4,8 +4,9 @@
 with fenced as (
     select id, head from session where id = %(session)s and lease_epoch = %(epoch)s for share
 )
-insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq)
-select fenced.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s, fenced.head
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq, hash)
+select fenced.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s, fenced.head,
+       hash_output(fenced.id, %(message)s, null, new.delta, %(after)s + new.n, %(started)s, fenced.head, %(now)s)
 from fenced cross join unnest(%(deltas)s::text[]) with ordinality as new (delta, n)
 returning seq
 
@@ -17,8 +18,10 @@ order by c.seq
 
 -- name: record_delivery
 -- A channel acknowledged a message up to here; idempotent. Not fenced by the epoch: a zombie did send, too.
-insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
-select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session_id)s
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at, hash)
+select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s,
+       hash_output(id, %(message)s, %(channel)s, null, %(upto)s, %(started)s, null, %(now)s)
+from session where id = %(session_id)s
 on conflict do nothing
 
 -- name: get_delivered_seq

@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
+from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, execute, fetch_one, load
 
 _SQL = load("turns/lease")
 
@@ -91,24 +91,6 @@ async def release_settled(
     return is_released
 
 
-async def list_attention(
-    conn: Connection,
-    *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    after: tuple[datetime, str] | None = None,
-    limit: int = 50,
-) -> list[AttentionRow]:
-    """Return the sessions with calls that wait for a person, the latest first; of one agent, project or person.
-
-    `after` is the last event's moment and the id of the session that a page ended with.
-    """
-    at, last_id = after or (None, None)
-    values = {"agent": agent, "project": project, "peer": peer, "at": at, "last_id": last_id, "limit": limit}
-    return await fetch_all(conn, AttentionRow, _SQL["list_attention"], values)
-
-
 def _stale(session_id: str, epoch: int) -> StaleEpoch:
     return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
 
@@ -170,3 +152,7 @@ lock_waiting_call = FirstRow[WaitingCall, str](WaitingCall, _SQL["lock_waiting_c
 patch_state = Statement[str, Mapping[str, Any]](_SQL["patch_state"], "session_id change")
 list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 list_without_tools = Rows[SessionWithoutTools](SessionWithoutTools, _SQL["list_without_tools"])
+# The sessions with calls that wait for a person, the latest first; of one agent, project or person.
+list_attention = Rows[AttentionRow](
+    AttentionRow, _SQL["list_attention"], agent=None, project=None, peer=None, after=None, limit=50
+)

@@ -23,8 +23,8 @@ from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import listing
-from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
-from consolidator.service.sessions.reruns import compare_pair
+from consolidator.service.sessions.following import SessionMarks, keep_alive
+from consolidator.service.sessions.reruns import MAX_EVENTS, compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
 from consolidator.ui.drawing import draw_family, draw_waterfall
 from consolidator.ui.guard import PREFIX, cookie_name
@@ -56,7 +56,7 @@ async def stream_session(page: PageRequest, session_id: str) -> Response:
 
 async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
     services, viewer = page.services, page.viewer
-    async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
+    async with aclosing(services.hub.follow(session_id, after, viewer=viewer)) as items:
         async for item in items:
             if (frame := _to_frame(page, item)) is not None:
                 yield frame
@@ -304,17 +304,9 @@ MAX_TURNS = 50  # that a page shows
 async def show_comparison(page: PageRequest) -> Response:
     """Show how two sessions differ, or a form that asks which."""
     filters = page.read_filter("left", "right", "all")
-    of = f"compared {filters['left']} {filters['right']}"
-    cursor = page.read_cursor(of, int, int)
     pair = None
     if filters["left"] is not None:
-        pair = await compare_pair(
-            page.database,
-            filters["left"],
-            filters["right"] or "",
-            positions=None if cursor is None else (cursor[0], cursor[1]),
-            viewer=page.viewer,
-        )
+        pair = await compare_pair(page.database, filters["left"], filters["right"] or "", viewer=page.viewer)
     turns = list(pair.comparison.turns if filters["all"] else pair.comparison.differences()) if pair else []
     return page.show(
         "compare.html",
@@ -322,8 +314,7 @@ async def show_comparison(page: PageRequest) -> Response:
         pair=pair,
         turns=turns[:MAX_TURNS],
         more=max(len(turns) - MAX_TURNS, 0),
-        next=None if pair is None or pair.next is None else page.next_address(of, [*pair.next]),
-        first_page=page.first_address(),
+        limit=MAX_EVENTS,
     )
 
 

@@ -143,10 +143,13 @@ def test_one_goes_on_after_its_service_was_killed(
 
 
 def test_the_whole_of_what_it_did_is_told_if_asked_for(api: ApiServer, owner: httpx2.Client) -> None:
-    """B20."""
+    """B19, B20."""
     parent_id = api.open_session("spawning:web:full")
+    named = {"model": "gpt-4o-mini", "context": "Be quick.", "max_tokens": 60, "return_format": "summary"}
+    result = wait_result(owner, spawn(owner, parent_id, "tell all", **named))
+    assert (result["status"], result["text"]) == ("ok", "done: tell all")
     thread = [{"role": "user", "content": "We use tabs."}, {"role": "assistant", "content": "Noted."}]
-    result = wait_result(owner, spawn(owner, parent_id, "tell all", mode="full", context=thread))
+    result = wait_result(owner, spawn(owner, parent_id, "tell all", return_format="full", context=thread))
     assert (result["status"], result["text"]) == ("ok", "done: tell all")
 
 

@@ -47,7 +47,7 @@ WITHOUT_THE_KEY = {
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
         sessions/projects.known sessions/projects.shared_with sessions/projects.overview turns/spend.sum_costs
         sessions/sessions.list_heads
-        log/seals.find_broken_beginnings log/seals.find_foreign_pasts
+        log/seals.find_broken_beginnings log/seals.find_foreign_pasts log/seals.find_broken_output
         memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting
     """,

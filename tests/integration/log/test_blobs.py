@@ -91,7 +91,7 @@ async def test_any_payload_comes_back_as_it_was(
     session = f"s{next(_numbers)}"
     await log_events(database, session, [result, user_message(LARGE + "\0\ud800")])
     async with database.transaction() as conn:
-        await events.load_bulk(conn, session, [events.prepare(result)], now=database.clock.now())
+        await events.load_each(conn, {session: [events.prepare(result)]}, now=database.clock.now())
         appended, message, copied = await events.read(conn, session)
     assert alike(dict(appended.data), data)
     assert alike(dict(copied.data), data)

@@ -65,10 +65,10 @@ async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database
     parent, child = await make_sessions(database)
     found = await check(database)
     assert (found.problems, found.describe()) == ([], "2 compared whole")
-    state = await read_state(database, parent)
+    state, open_task = await read_state(database, parent)
     assert state.state == {"a": 3, "b": [1.5, {"c": None}]}
-    assert (state.turns, state.open_task, state.output_tokens > 0) == (2, None, True)
-    assert (await read_state(database, child)).state["a"] == "two"
+    assert (state.turns, open_task, state.output_tokens > 0) == (2, None, True)
+    assert (await read_state(database, child))[0].state["a"] == "two"
 
 
 @tool(idempotent=True)

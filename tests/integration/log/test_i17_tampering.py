@@ -19,6 +19,8 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.checkpoints import restore_checkpoint
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest, commit_steer, create_branch, run_branch
+from consolidator.runtime.turn import generation
+from consolidator.runtime.turn import sessions as agent_turns
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
@@ -28,13 +30,14 @@ from consolidator.store.log import events, seals
 from consolidator.store.log.seals import HASH_BYTES
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer
-from tests.runtime import KEY, open_agent, send_and_collect
+from tests.runtime import KEY, RecordingChannel, open_agent, send_and_collect
 from tests.support import call_and_result, log_events, run_job, user_message
 
 EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"
 SEALED, SEALS = "I17 sealed sessions are as they were sealed", "I17 seals follow from one another"
 GUARDS, COPY = "I17 the guards are this version's", "I17 the seals of the copy are here"
 BEGINNINGS, PASTS = "I17 children begin where they left their parents", "I17 sessions read their own past"
+OUTPUT, MESSAGES = "I17 pieces and deliveries are what was added", "I17 sealed messages are as they were sealed"
 LARGE = "x" * 40_000
 
 
@@ -48,16 +51,15 @@ async def as_owner(database: Database, *statements: str) -> None:
     async with database.owner_connection() as conn, conn.transaction():
         await conn.execute("set local session_replication_role = replica")
         cursor = await conn.execute(
-            "select inhrelid::regclass::text from pg_inherits where inhparent = 'event'::regclass"
+            "select tgrelid::regclass::text, tgname from pg_trigger where tgenabled = 'A' and not tgisinternal"
         )
-        partitions = [sql.SQL(name) for (name,) in await cursor.fetchall()]
-        for part in partitions:
-            await conn.execute(sql.SQL("alter table {} disable trigger user").format(part))
+        guards = [(sql.SQL(table), sql.Identifier(name)) for table, name in await cursor.fetchall()]
+        for guard in guards:
+            await conn.execute(sql.SQL("alter table only {} disable trigger {}").format(*guard))
         for statement in statements:
             await conn.execute(statement.encode())
-        for part in partitions:
-            for trigger in ("event_immutable", "event_stamped_once", "event_kept", "event_not_truncated"):
-                await conn.execute(sql.SQL("alter table {} enable always trigger {}").format(part, sql.SQL(trigger)))
+        for guard in guards:
+            await conn.execute(sql.SQL("alter table only {} enable always trigger {}").format(*guard))
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ async def log(database: Database, clock: FrozenClock, settings: Settings) -> Dat
     await log_events(database, "t", [user_message("hello"), user_message("bye")])
     prepared = [events.prepare(user_message(f"bulk {n}")) for n in range(3)]
     async with database.transaction() as conn:
-        await events.load_bulk(conn, "t", prepared, now=clock.now())
+        await events.load_each(conn, {"t": prepared}, now=clock.now())
     await log_events(database, "t", [user_message("last")], key="k")
     clock.advance(timedelta(hours=1))
     await run_job(database, settings)
@@ -183,6 +185,84 @@ async def test_a_past_that_is_not_a_sessions_own_is_found(log: Database, setting
     assert await broken(log) == {}
     await as_owner(log, *change.format(child=child.id, grandchild=grandchild.id).split("; "))
     assert (await broken(log)).get(PASTS)
+
+
+@pytest.fixture
+async def sent(database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A conversation of two answers in three pieces each, which a channel got and a night has sealed."""
+    monkeypatch.setattr(generation, "BATCH_PIECES", 1)
+    async with (
+        ModelServer(answers=["one two three"] * 2) as server,
+        open_agent(database, server, channel=RecordingChannel()) as agent,
+    ):
+        session = await agent.open(KEY)
+        for text in ("count", "again"):
+            await agent_turns.send_message(database, session.id, text)
+            await agent.wake(session.id)
+    assert await broken(database) == {}
+    clock.advance(timedelta(hours=1))
+    await run_job(database, settings)
+    assert await broken(database) == {}
+    return database
+
+
+# The hash of a row as its writer made it, with its delta or channel and its start as they are to be.
+CHUNK_HASH = "hash_output(session_id, message_id, null, 'forged', seq, started_seq, after_seq, created_at)"
+DELIVERY_HASH = "hash_output(session_id, message_id, 'mail', null, upto_seq, started_seq, null, sent_at)"
+EARLY_HASH = "hash_output(session_id, message_id, channel, null, upto_seq, 0, null, sent_at)"
+ADD = (
+    "insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at{}) "
+    "select session_id, message_id, 'mail', upto_seq, started_seq, sent_at{} from delivery"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "invariant"),
+    [
+        ("update generation_chunk set delta = 'forged' where seq = 2", OUTPUT),
+        ("update generation_chunk set created_at = created_at - interval '1 second' where seq = 2", OUTPUT),
+        ("update delivery set sent_at = sent_at - interval '1 second'", OUTPUT),
+        ("update delivery set channel = 'mail'", OUTPUT),
+        ("update delivery set message_id = message_id || 'x' where upto_seq = 3", OUTPUT),
+        (ADD.format("", ""), OUTPUT),
+        (ADD.format(", id, hash", ", id, hash"), OUTPUT),
+        ("delete from generation_chunk where seq = 2", OUTPUT),
+        # By somebody who makes the hash of the row anew.
+        (f"update generation_chunk set delta = 'forged', hash = {CHUNK_HASH}", MESSAGES),
+        (f"update delivery set channel = 'mail', hash = {DELIVERY_HASH}", MESSAGES),
+        (f"update delivery set started_seq = 0, hash = {EARLY_HASH}", MESSAGES),
+        (ADD.format(", id, hash", f", id, {DELIVERY_HASH}"), MESSAGES),
+        ("update generation_chunk set id = id + 100", MESSAGES),
+        ("delete from generation_chunk where seq = 3", MESSAGES),
+        ("delete from delivery where upto_seq = 3", MESSAGES),
+        ("delete from delivery; delete from generation_chunk", MESSAGES),
+        ("delete from sealed_message", SEALS),
+        ("update seal set output_to = 0", SEALS),
+    ],
+)
+async def test_what_was_generated_and_sent_cannot_be_rewritten_unseen(
+    sent: Database, change: str, invariant: str
+) -> None:
+    """L5, L6."""
+    await as_owner(sent, *change.split("; "))
+    assert (await broken(sent)).get(invariant)
+
+
+async def test_a_later_delivery_of_a_sealed_message_is_in_the_next_seal(
+    sent: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    add = ADD.format(", hash", f", {DELIVERY_HASH}")
+    async with sent.owner_connection() as conn, conn.transaction():  # who has not committed is not waited for
+        await conn.execute(add.encode())
+        async with sent.transaction() as other:
+            assert await seals.seal(other, "r", clock.now()) is None
+    assert await broken(sent) == {}
+    async with sent.transaction() as conn:
+        assert await seals.seal(conn, "r", clock.now())
+        assert await seals.seal(conn, "r", clock.now()) is None
+    assert await broken(sent) == {}
+    await as_owner(sent, "delete from delivery where channel = 'mail' and upto_seq = 1")
+    assert len((await broken(sent))[MESSAGES]) == 2
 
 
 async def test_sessions_of_every_kind_verify_also_when_they_are_pruned_and_erased(

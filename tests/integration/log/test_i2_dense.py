@@ -66,7 +66,7 @@ async def attempt(database: Database, run: int, number: int, write: Write) -> Ap
         if write.bulk:
             prepared = [events.prepare(event) for event in texts(write, number)]
             async with database.transaction() as conn:
-                return await events.load_bulk(conn, session, prepared, now=now)
+                return (await events.load_each(conn, {session: prepared}, now=now))[session]
         async with database.connection() as conn:
             return await events.append(
                 conn, session, texts(write, number), now=now,
@@ -221,7 +221,7 @@ async def test_a_missing_day_is_made_by_the_write_door(database: Database, clock
         ).last_seq == 4
     clock.advance(timedelta(days=60))
     async with database.transaction() as conn:  # by COPY
-        await events.load_bulk(conn, "s", [events.prepare(user_message("in autumn"))], now=clock.now())
+        await events.load_each(conn, {"s": [events.prepare(user_message("in autumn"))]}, now=clock.now())
     async with database.connection() as conn:
         assert [event.seq for event in await events.read(conn, "s")] == [1, 2, 3, 4, 5]
         assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []
@@ -232,7 +232,7 @@ async def test_ingest_times_never_run_backwards_in_a_session(database: Database,
         clock.advance(timedelta(hours=hours))
         await log_events(database, "s", [user_message(str(hours))])
         async with database.transaction() as conn:
-            await events.load_bulk(conn, "s", [events.prepare(user_message("bulk"))], now=clock.now())
+            await events.load_each(conn, {"s": [events.prepare(user_message("bulk"))]}, now=clock.now())
     async with database.connection() as conn:
         log = await events.read(conn, "s")
     assert [event.seq for event in log] == list(range(1, 13))

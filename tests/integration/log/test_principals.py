@@ -36,7 +36,7 @@ async def test_every_way_of_appending_keeps_the_principal(database: Database) ->
     async with database.transaction() as conn:
         now = database.clock.now()
         await events.append(conn, "s", [said("four", "user:chat")], now=now, key="k")
-        await events.load_bulk(conn, "s", [events.prepare(said("five", "user:codex"))], now=now)
+        await events.load_each(conn, {"s": [events.prepare(said("five", "user:codex"))]}, now=now)
     kept = [event.principal for event in await read_all(database)]
     assert kept == ["user:cli", "client:laptop", None, "user:chat", "user:codex"]
     async with database.transaction() as conn:

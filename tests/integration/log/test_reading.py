@@ -49,24 +49,13 @@ async def test_an_upto_of_zero_reads_nothing(database: Database) -> None:
         assert await seqs(conn, "s", upto=0) == []
 
 
-async def test_everything_unconsolidated_is_read_across_sessions_in_order(
-    database: Database, clock: FrozenClock
-) -> None:
+async def test_what_was_learned_from_is_stamped_and_nothing_else(database: Database, clock: FrozenClock) -> None:
     for session in ("b", "a", "c", "a", "b"):
         await log_events(database, session, [user_message(session)] * 2)
     async with database.connection() as conn:
         span = events.Span("b", after=0, upto=3)
         await learn_nothing(conn, [span], now=clock.now())
-        unconsolidated = await events.read_unconsolidated(conn)
-        assert [(event.session_id, event.seq) for event in unconsolidated] == [
-            ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
-        ]  # fmt: skip
-        paged = []
-        after = ("", 0)
-        while page := await events.read_unconsolidated(conn, after=after, limit=3):
-            paged += page
-            after = (page[-1].session_id, page[-1].seq)
-        assert paged == unconsolidated
+        assert await unlearned(conn) == [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)]
 
 
 async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
@@ -82,23 +71,24 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
         await learn_nothing(conn, spans, now=clock.now(), dead=[[2], [1]])
     async with database.connection() as conn:
         assert await unlearned(conn) == [("a", 2), ("b", 1), ("b", 4)]
-        assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
-        assert await unlearned(conn, after=("b", 1)) == [("b", 4)]
     async with database.transaction() as conn:
         await runs.settle_dead_letters(conn, "a", [2], "retried", clock.now())
         await conn.execute(
             "insert into run (id, job, scheduled_at, started_at, heartbeat_at, owner) "
             "values ('r', 'retry', now(), now(), now(), 'test')"
         )
-        await runs.add_counts(conn, "r", "a", learned=1, nothing=0, dead=0)
+        await conn.execute(
+            "insert into claim (run_id, kind, unit, status, seen, learned) values ('r', 'session', 'a', 'done', 1, 1)"
+        )
         await rederive.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
     async with database.connection() as conn:
         assert await unlearned(conn) == [("b", 1), ("b", 4)]
 
 
-async def unlearned(conn: Connection, **page: Any) -> list[tuple[str, int]]:
+async def unlearned(conn: Connection) -> list[tuple[str, int]]:
     """The sessions and numbers of the events that were not learned from."""
-    return [(event.session_id, event.seq) for event in await events.read_unconsolidated(conn, **page)]
+    cursor = await conn.execute("select session_id, seq from event where consolidated_at is null order by 1, 2")
+    return await cursor.fetchall()
 
 
 @pytest.fixture
@@ -152,19 +142,6 @@ async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None
         assert [row.id for row in await sessions.list_due(conn)] == ["s7", "s77"]
     assert [node.get("Index Name") for node in plan if "Index Name" in node] == ["session_due"]
     assert not any(node["Node Type"] == "Seq Scan" for node in plan)
-
-
-async def test_what_was_not_learned_from_is_found_from_the_due_sessions(busy: Database) -> None:
-    async with busy.connection() as conn:
-        values = {"session": "", "after": 0, "limit": 100}
-        plan = await plan_of(conn, load("log/events")["unconsolidated"], values, analyze=True)
-    read = relations(plan)
-    assert read["session"] in INDEXED
-    full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
-    assert {read[name] for name in full} <= INDEXED
-    scans = [node for node in plan if node.get("Relation Name") in full]
-    assert round(sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)) == 6
-    assert not any(node.get("Rows Removed by Filter") for node in scans)  # nor a look at what was learned from
 
 
 async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> None:

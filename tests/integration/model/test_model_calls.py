@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from consolidator.database import Database
 from consolidator.errors import (
+    Interrupted,
     ModelError,
     ModelMalformed,
     ModelRefused,
@@ -29,6 +30,7 @@ from consolidator.errors import (
 from consolidator.jobs.model.calls import ModelCalls, plan_call
 from consolidator.llm.client import ModelClient, ModelRequest, classify_error, retry_delay
 from consolidator.settings import Settings
+from consolidator.store.nights import model_calls
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
 from tests.support import PATIENCE
@@ -403,3 +405,25 @@ async def test_without_a_cap_nobody_waits_for_the_sum_of_what_the_run_has_spent(
             async with asyncio.timeout(PATIENCE):
                 assert await calls.ask(make_request()) == GOOD
     assert len(await load_calls(database)) == 1
+
+
+async def test_calls_of_all_processes_take_turns_as_far_apart_as_the_rate_says(database: Database) -> None:
+    async with database.connection() as one, database.connection() as other:
+        first = await model_calls.take_turn(one, 1000)
+        second = await model_calls.take_turn(other, 1000)
+        third = await model_calls.take_turn(one, 1000)
+    assert first == 0 < second <= 1000 < third <= 2000
+
+
+async def test_a_call_that_waits_for_its_turn_is_given_up_when_the_run_is_stopped(
+    database: Database, settings: Settings
+) -> None:
+    async with database.connection() as conn:
+        await model_calls.take_turn(conn, 0)
+    stop = asyncio.Event()
+    calls = ModelCalls(database, settings.model_copy(update={"model_calls_per_minute": 1}), "run", stop=stop)
+    asking = asyncio.create_task(calls.ask(ModelRequest("extract", "m", "s", "p", "facts", SCHEMA, 10)))
+    stop.set()
+    with pytest.raises(Interrupted):
+        await asking
+    await calls.close()

@@ -208,7 +208,7 @@ async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_
         "restore": lambda: revisions.restore_revision(database, settings, asyncio.Event()),
     }
     async with database.transaction() as conn:
-        await scopes.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
+        await scopes.lock_agents(conn, ["coder"])  # as a merge does, which then comes to its candidates, one by one
         await conn.execute("select from candidate order by ctid desc limit 1 for update")
         task = asyncio.create_task(turning[doing]())
         waiting = asyncio.create_task(wait_for_lock_waiters(database.dsn))

@@ -175,7 +175,7 @@ async def test_a_night_killed_in_between_pays_at_most_once_more(
         model_settings = with_model(settings, server)
         with monkeypatch.context() as patch:
             if place == "sent":
-                patch.setattr(ModelCalls, "_settle_shared", killed)
+                patch.setattr(ModelCalls, "_settle", killed)
             elif place == "stored":
                 patch.setattr("consolidator.jobs.consolidation.late_extraction.record_progress", killed)
             else:
@@ -226,7 +226,7 @@ async def test_a_session_that_is_erased_during_the_call_leaves_no_part(
 ) -> None:
     await log_small(database, clock)
     asked, erased = asyncio.Event(), asyncio.Event()
-    settle = ModelCalls._settle_shared
+    settle = ModelCalls._settle
 
     async def late(*arguments: Any, **named: Any) -> None:
         asked.set()
@@ -235,7 +235,7 @@ async def test_a_session_that_is_erased_during_the_call_leaves_no_part(
 
     async with ModelServer(oracle) as server:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ModelCalls, "_settle_shared", late)
+            patch.setattr(ModelCalls, "_settle", late)
             night = asyncio.create_task(run_job(database, with_model(settings, server)))
             await asked.wait()
             await erase_sessions(database, settings, await plan_erasure(database, session="s2"), reason="asked for")

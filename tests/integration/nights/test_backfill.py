@@ -347,7 +347,7 @@ async def test_what_dies_of_a_bug_is_not_left_running(
         raise KeyError("a bug")
 
     monkeypatch.setattr("consolidator.jobs.consolidation.backfill.consolidate", fail)
-    monkeypatch.setattr("consolidator.jobs.consolidation.backfill._retry_session_letters", fail)
+    monkeypatch.setattr("consolidator.jobs.consolidation.backfill.merge_agents", fail)
     monkeypatch.setattr("consolidator.jobs.consolidation.revisions.merge_agents", fail)
     work = {
         "backfill": run_backfill(database, settings),

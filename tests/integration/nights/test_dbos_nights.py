@@ -96,16 +96,15 @@ async def test_a_writer_uses_the_tables_that_the_owner_made(
         await writer.close()
 
 
-async def test_a_backfill_by_claims_obeys_the_rate_of_model_calls_too(
+async def test_a_backfill_obeys_the_rate_of_model_calls_without_dbos(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name in ("a", "b"):
         await log_events(database, name, [user_message(f"Tea is my fuel, says {name}.")], peer=name)
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
-        limited = with_model(settings, server, night_engine="dbos", model_calls_per_minute=6000)
+        limited = with_model(settings, server, model_calls_per_minute=6000)
         report = await Backfill(database, limited, SessionFilter(), asyncio.Event()).run()
         assert report["status"] == "done"
         assert len(server.requests) == 2
-    turns = "select count(*) from consolidator_dbos.workflow_status where name = 'model_call' and status = 'SUCCESS'"
-    assert await query_number(database, turns) == 2
+    assert await query_number(database, "select count(*) from setting where name = 'model_turn'") == 1

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.runtime.session.webhooks import SIGNATURE
 from consolidator.service.clients.checks import check_digest
 from consolidator.service.nights import night_digest, receivers
 from consolidator.service.nights.runs import run_job
@@ -35,7 +36,9 @@ class Webhook(HTTPServer):
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.signatures: list[tuple[str, bytes]] = []  # of each message, with its body
         self.status = 200
+        self.answer: dict[str, Any] = {}
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -51,8 +54,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.server.status == 200:
             self.server.messages.append(json.loads(body))
+            self.server.signatures.append((self.headers.get(SIGNATURE, ""), body))
         self.send_response(self.server.status)
         self.end_headers()
+        self.wfile.write(json.dumps(self.server.answer).encode())
 
     def log_message(self, *_: Any) -> None:
         """Be silent."""

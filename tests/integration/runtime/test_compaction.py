@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from consolidator import Outcome, tool
 from consolidator.context.build import Context, ContextRequest, build_context
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.database import Database
-from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.client import ModelClient, ModelReply, ModelRequest
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.session.creation import SessionArguments, SessionRequest, open_session
 from consolidator.runtime.turn.compaction import SummaryWriter, compact, compact_on_request
+from consolidator.service.agents.context import compact_session
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.integration.nights.test_night_digest import Webhook
+from tests.integration.nights.test_night_digest import webhook as webhook  # a fixture
 from tests.nights import query_number, query_rows
 from tests.reuse import dsn, emptied
 from tests.support import assistant_response, call_and_result, log_events, user_message
@@ -265,6 +272,46 @@ async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
 async def note(text: str) -> Outcome:
     """Set the session's state."""
     return Outcome("noted", patch={"position": text})
+
+
+async def test_a_session_asks_its_webhook_before_a_compaction(
+    database: Database, settings: Settings, webhook: Webhook
+) -> None:
+    """B35."""
+
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        if not request.get("stream"):
+            return ScriptedReply.json(SUMMARY)
+        is_first = request["messages"][-1]["content"] == "set position"
+        return ScriptedReply.calling(("note", {"text": KEY})) if is_first else ScriptedReply(text="Noted. " * 30)
+
+    desk, secret = {"desk": SecretStr(webhook.address.replace("json", "http"))}, "whsec"
+    webhook.answer = {"instructions": "Keep every position."}
+    async with ModelServer(create_reply) as server:
+        own = {"openai_base_url": server.url, "webhooks": desk, "webhook_secret": SecretStr(secret)}
+        configured = settings.model_copy(update=own)
+        async with Consolidator([note], settings=configured, database=database) as agent:
+            with pytest.raises(UsageError, match="CONSOLIDATOR_WEBHOOKS names desk"):
+                await agent.open("coder:cli:ada", before_compact="another")
+            options: SessionArguments = {"strategy": "compacted", "budget": 2000, "before_compact": "desk"}
+            session = await agent.open("coder:cli:ada", model="gpt-4o", **options)
+            for text in ("set position", *(f"Remember {n}. " * 20 for n in range(12))):
+                assert "".join([delta async for delta in session.send(text)])
+        summarised = [request for request in server.requests if not request.get("stream")]
+        assert summarised[0]["messages"][1]["content"].endswith("Keep every position.")
+        webhook.status = 500  # which stops nothing
+        assert await compact_session(database, configured, session.id, budget=600, by_model=False)
+        unsigned = settings.model_copy(update={"webhooks": desk})
+        with pytest.raises(UsageError, match="CONSOLIDATOR_WEBHOOK_SECRET"):
+            await open_session(database, unsigned, "coder:cli:bob", SessionRequest(before_compact="desk"))
+    signature, body = webhook.signatures[0]
+    moment, _, digest = signature.removeprefix("t=").partition(",v1=")
+    assert digest == hmac.new(secret.encode(), moment.encode() + b"." + body, hashlib.sha256).hexdigest()
+    message = webhook.messages[0]
+    assert (message["event"], message["session_id"], message["agent_id"]) == ("before_compact", session.id, "coder")
+    assert message["tokens_before"] > message["tokens_kept"] > 0
+    assert list(message["state"]) == ["position"]
+    assert KEY.encode() not in body
 
 
 @pytest.mark.parametrize("by_model", [True, False], ids=["by a model", "a digest"])

@@ -30,7 +30,7 @@ async def long_logs(database: Database) -> Database:
     for name, count in (("short", 100), ("long", LONG)):
         async with database.transaction() as conn:
             await sessions.open_session(conn, {"id": name, "agent": "coder"}, now=database.clock.now())
-            await events.load_bulk(conn, name, prepared * (count // 2), now=database.clock.now())
+            await events.load_each(conn, {name: prepared * (count // 2)}, now=database.clock.now())
     async with database.connection() as conn:
         await conn.execute("vacuum analyze event")
     return database

@@ -18,7 +18,7 @@ from consolidator.runtime.live import hub as hub_module
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn import sessions
-from consolidator.service.sessions.following import acknowledge, follow
+from consolidator.service.sessions.following import acknowledge
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.turns import following as store
@@ -63,7 +63,7 @@ async def test_pieces_and_events_come_as_they_are_committed_by_notification_alon
     await log_events(database, "s", [user_message("one")])
     async with nights.open_replica(database) as other, listening_hub(database) as hub:
         writer = Writer(other, "s")
-        async with aclosing(follow(hub, "s", after="0")) as items:
+        async with aclosing(hub.follow("s", after="0")) as items:
             assert await take(items, 1) == ["1 event UserMessage"]
             await writer.begin()
             assert await take(items, 1) == ["2 event ThinkingStart"]
@@ -81,7 +81,7 @@ async def test_who_comes_later_gets_what_was_said_meanwhile_in_the_same_place(da
     expected = ["2 event ThinkingStart", "2.1 Good ", "3.1 event UserMessage", "3.2 day.", "3.3 !"]
     async with nights.open_replica(database) as other, listening_hub(database) as hub, listening_hub(database) as late:
         writer = Writer(other, "s")
-        async with aclosing(follow(hub, "s", after="1")) as items:
+        async with aclosing(hub.follow("s", after="1")) as items:
             await writer.begin()
             await writer.say("Good ")
             await writer.append(EventType.USER_MESSAGE, text="quick!")
@@ -89,7 +89,7 @@ async def test_who_comes_later_gets_what_was_said_meanwhile_in_the_same_place(da
             await writer.say("!")
             assert await take(items, 5) == expected
         for cursor, count in (("1", 5), ("2", 4), ("2.1", 3), ("3.1", 2), ("3.2", 1)):
-            async with aclosing(follow(late, "s", after=cursor)) as items:
+            async with aclosing(late.follow("s", after=cursor)) as items:
                 assert await take(items, count) == expected[5 - count :]
 
 
@@ -101,16 +101,16 @@ async def test_a_follower_of_pieces_that_are_replaced_gets_their_void_also_after
         writer = Writer(database, "s")
         await writer.begin()
         await writer.say("Goo")
-        async with aclosing(follow(hub, "s", after=Cursor())) as items:
+        async with aclosing(hub.follow("s", after=Cursor())) as items:
             assert await take(items, 2) == ["1 event ThinkingStart", "1.1 Goo"]
         await writer.replace()
         await writer.begin()
         await writer.say("Good ")
-        async with aclosing(follow(hub, "s", after="1.1")) as items:
+        async with aclosing(hub.follow("s", after="1.1")) as items:
             assert await take(items, 3) == ["2 void PolicyDecision", "3 event ThinkingStart", "3.1 Good "]
-        async with aclosing(follow(hub, "s", after="2")) as items:
+        async with aclosing(hub.follow("s", after="2")) as items:
             assert await take(items, 2) == ["3 event ThinkingStart", "3.1 Good "]
-        async with aclosing(follow(hub, "s", after="3.1", whole=True)) as items:
+        async with aclosing(hub.follow("s", after="3.1", whole=True)) as items:
             await writer.end("Good ")
             assert await take(items, 1) == ["4 event AssistantResponse"]
 
@@ -121,7 +121,7 @@ async def test_what_is_committed_between_the_mark_and_the_read_is_not_missed(
     """A writer that began before the session was marked commits after it: the mark waits for it."""
     await log_events(database, "s", [user_message("one")])
     async with listening_hub(database) as hub:
-        items = follow(hub, "s", after="1")
+        items = hub.follow("s", after="1")
         async with database.transaction() as conn:
             await events.append(conn, "s", [user_message("two")], now=database.clock.now())
             coming = asyncio.create_task(take(items, 1))
@@ -139,13 +139,13 @@ async def test_what_is_committed_between_the_mark_and_the_read_is_not_missed(
 
         monkeypatch.setattr(store, "read_marks", write_first)
         await log_events(database, "t", [user_message("one")])
-        assert await take(follow(hub, "t", after="1"), 1) == ["2 event UserMessage"]
+        assert await take(hub.follow("t", after="1"), 1) == ["2 event UserMessage"]
         await items.aclose()
 
 
 async def test_a_lost_notification_is_made_up_for_by_looking(database: Database) -> None:
     await log_events(database, "s", [user_message("one")])
-    async with listening_hub(database, poll_seconds=0.05) as hub, aclosing(follow(hub, "s", after="1")) as items:
+    async with listening_hub(database, poll_seconds=0.05) as hub, aclosing(hub.follow("s", after="1")) as items:
         coming = asyncio.create_task(take(items, 1))
         await nights.wait_until_counted(database, "select count(*) from session where followed_until is not null")
         async with database.connection() as conn:  # as if the notification had gone with its connection
@@ -160,7 +160,7 @@ async def test_a_lost_listening_connection_is_opened_again(database: Database) -
         "where datname = current_database() and query ~ '^listen'"
     )
     await log_events(database, "s", [user_message("one")])
-    async with listening_hub(database) as hub, aclosing(follow(hub, "s", after="0")) as items:
+    async with listening_hub(database) as hub, aclosing(hub.follow("s", after="0")) as items:
         assert await take(items, 1) == ["1 event UserMessage"]
         for seq in range(2, 5):
             async with database.connection() as conn:
@@ -177,7 +177,7 @@ async def test_nobody_notifies_of_a_session_that_is_not_followed(database: Datab
     async with listening_hub(database) as hub:
         hub.listener.subscribe(store.FOLLOWED_CHANNEL, heard.append)
         await log_events(database, "t", [user_message("one")])
-        async with aclosing(follow(hub, "t", after="0")) as items:
+        async with aclosing(hub.follow("t", after="0")) as items:
             await take(items, 1)
             await Writer(database, "s").append(EventType.USER_MESSAGE, text="two")
             await Writer(database, "t").append(EventType.USER_MESSAGE, text="two")
@@ -189,9 +189,8 @@ async def test_no_more_than_two_pages_are_held_for_a_follower_that_takes_its_tim
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "EVENTS_PER_READ", 3)
-    monkeypatch.setattr(hub_module, "CHUNKS_PER_READ", 2)
     await log_events(database, "s", [user_message("one")])
-    async with listening_hub(database) as hub, aclosing(follow(hub, "s", after="0")) as items:
+    async with listening_hub(database) as hub, aclosing(hub.follow("s", after="0")) as items:
         assert await take(items, 1) == ["1 event UserMessage"]  # and now it takes its time
         writer = Writer(database, "s")
         for _ in range(5):
@@ -221,14 +220,15 @@ async def test_a_stream_ends_with_its_session_and_tells_where_it_stands(database
             "1 event UserMessage",
             "2 event SessionEnd",
         ]
-        last = items[-1].as_json()
-        assert (last["kind"], last["status"], last["head"]) == ("state", "ended", 2)
-        again = [item.kind async for item in follow(hub, "s", after="2")]
+        marks = items[-1].marks
+        assert marks is not None
+        assert (items[-1].kind, marks.status, marks.head) == ("state", "ended", 2)
+        again = [item.kind async for item in hub.follow("s", after="2")]
         assert again == ["state"]
 
 
 async def _until_ended(hub: FollowHub, database: Database) -> AsyncIterator[FollowedItem]:
-    async for item in follow(hub, "s", after="0"):
+    async for item in hub.follow("s", after="0"):
         if item.kind == "event" and item.cursor == Cursor(1):
             await Writer(database, "s").append(EventType.SESSION_END, reason="done")
         yield item
@@ -237,7 +237,7 @@ async def _until_ended(hub: FollowHub, database: Database) -> AsyncIterator[Foll
 async def test_an_erased_session_ends_its_streams(database: Database) -> None:
     await log_events(database, "s", [])
     async with listening_hub(database, poll_seconds=0.05) as hub:
-        following = asyncio.create_task(_count(follow(hub, "s", after="0")))
+        following = asyncio.create_task(_count(hub.follow("s", after="0")))
         async with asyncio.timeout(PATIENCE):
             while not hub.followed_sessions:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -255,9 +255,9 @@ async def test_a_cursor_beyond_the_log_and_an_unknown_session_are_refused(databa
     await log_events(database, "s", [user_message("one")])
     async with listening_hub(database) as hub:
         with pytest.raises(UsageError, match=r"cursor 2 is beyond the end of session s, which is 1"):
-            await anext(follow(hub, "s", after="2"))
+            await anext(hub.follow("s", after="2"))
         with pytest.raises(NotFound):
-            await anext(follow(hub, "nobody", after="0"))
+            await anext(hub.follow("nobody", after="0"))
 
 
 async def test_a_surface_acknowledges_what_it_has_shown(database: Database, clock: FrozenClock) -> None:
@@ -303,7 +303,7 @@ async def test_followers_that_are_cut_at_random_miss_nothing_and_get_nothing_twi
             chance, cursor, lines = random.Random(number), Cursor(), list[str]()
             while True:
                 left = chance.randint(1, 25)
-                async with aclosing(follow(hub, names[number % SESSIONS], after=cursor)) as items:
+                async with aclosing(hub.follow(names[number % SESSIONS], after=cursor)) as items:
                     async for item in items:
                         if item.kind == "state":
                             continue
@@ -381,11 +381,11 @@ async def test_a_child_begins_at_its_own_events_and_with_its_history_at_its_ance
     await Writer(database, child.id).append(EventType.USER_MESSAGE, text="three")
     own = ["3 event SessionStart", "4 event UserMessage"]
     async with listening_hub(database) as hub:
-        async with aclosing(follow(hub, child.id, after="0")) as items:
+        async with aclosing(hub.follow(child.id, after="0")) as items:
             assert await take(items, 2) == own
-        async with aclosing(follow(hub, child.id, after="0", history=True)) as items:
+        async with aclosing(hub.follow(child.id, after="0", history=True)) as items:
             assert await take(items, 4) == ["1 event UserMessage", "2 event AssistantResponse", *own]
-        async with aclosing(follow(hub, child.id, after="1", history=True)) as items:
+        async with aclosing(hub.follow(child.id, after="1", history=True)) as items:
             assert await take(items, 3) == ["2 event AssistantResponse", *own]
 
 
@@ -395,6 +395,6 @@ async def test_pieces_of_a_writer_whose_clock_is_behind_are_not_missed(database:
     writer = Writer(database, "s")
     await writer.begin()
     await writer.say("late")
-    async with listening_hub(database) as hub, aclosing(follow(hub, "s", after="1")) as items:
+    async with listening_hub(database) as hub, aclosing(hub.follow("s", after="1")) as items:
         assert await take(items, 2) == ["2 event ThinkingStart", "2.1 late"]
     assert await acknowledge(database, "s", "web", "2.1") == 1

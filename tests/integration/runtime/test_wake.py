@@ -269,7 +269,7 @@ async def long_session(agent: Consolidator, key: str, turns: int) -> str:
     database, session = agent.database, await agent.open(key, strategy="window", last=50)
     prepared = [events.prepare(event) for event in (user_message("Again?"), assistant_response("Yes."))]
     async with database.transaction() as conn:
-        await events.load_bulk(conn, session.id, prepared * turns, now=database.clock.now())
+        await events.load_each(conn, {session.id: prepared * turns}, now=database.clock.now())
         await conn.execute("update session set settled_to = head, delivered_to = head where id = %s", [session.id])
     async with database.connection() as conn:
         while await build.advance_history(conn, session.id):

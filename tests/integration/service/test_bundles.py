@@ -434,9 +434,9 @@ async def test_the_open_task_comes_along(database: Database, other: Database, tm
         await events.append(conn, "01TASK", with_principals([task]), now=now, open_task=None)
     text = await bundle_text(database, "01TASK")
     imported, _ = await load_bundle(other, save(text, tmp_path))
-    state = await read_state(other, imported.session_id)
-    assert state.open_task is not None
-    assert state.open_task.title == "repair"
+    _, open_task = await read_state(other, imported.session_id)
+    assert open_task is not None
+    assert open_task.title == "repair"
     assert await bundle_text(other, imported.session_id) == text
 
 

@@ -13,7 +13,6 @@ from tests.support import log_events, tool_call
 async def test_a_summary_tells_of_all_that_came_since_the_last_night(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A11."""
     monkeypatch.setattr(events, "EVENTS_PER_READ", 2)
     await log_events(database, "s", [tool_call(f"c{n}", "Bash", {"command": "ls"}) for n in range(5)])
     assert (await state.summarize_session(database, "s"))["state"]["tools"] == {"Bash": 5}

@@ -229,7 +229,7 @@ async def test_a_steer_is_tried_beside_a_session_at_work_and_then_sent_once(data
     assert describe_log(log)[-1] == "model: Short."
     branch = await get(database, compared.branch.id)
     assert (branch_status(branch), branch.status) == ("committed", "ended")
-    assert (await compare_branch(database, branch)).comparison.is_empty is False
+    assert (await compare_branch(database, branch.id)).comparison.is_empty is False
     await assert_invariants(database)
 
 

@@ -54,6 +54,7 @@ DAY_EVENTS = create_events(
 
 
 def test_the_summary_lists_what_happened() -> None:
+    """A11."""
     assert render_summary(fold_summary(DAY_EVENTS).to_json()) == (
         "Session so far: 1 message from the user, 2026-03-01 09:01 to 2026-03-01 09:13 UTC.\n"
         "Tools used: Bash 3x, Read.\n"

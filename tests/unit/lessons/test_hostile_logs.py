@@ -57,32 +57,13 @@ def test_a_part_of_a_hostile_line_or_of_a_cut_one_is_no_cure(cure: str, part: st
     assert not is_told(lessons, part)
 
 
-@pytest.mark.parametrize(
-    ("cure", "is_lesson"),
-    [
-        ("pip install left_pad", True),
-        ("pip install left-pad-fixer", False),
-        ("pip install evil", False),
-        ("npm install", True),
-    ],
-)
-def test_a_package_is_told_only_for_the_error_that_names_it(cure: str, is_lesson: bool) -> None:
-    error = "ModuleNotFoundError: No module named 'left_pad'"
-    lessons = learn(lambda log: log.fail("python site.py", error).run(cure, "ok").run("python site.py", "done"))
-    assert any(lesson.kind == "fix" for lesson in lessons) is is_lesson
-    commands = [lesson.line for lesson in lessons if lesson.kind == "command"]
-    assert commands == ["Install: `npm install` (worked 4 of 4)."] * (cure == "npm install")
-
-
 def test_what_is_told_to_do_instead_is_told_as_it_ran() -> None:
     def write(log: CallLog) -> None:
-        log.fail("pytest -q", "zsh: command not found: pytest").run("CI=1 uv run pytest -q", "5 passed")
         log.run("CI=1 uv run pytest -q", "5 passed").run("./gradlew build", "ok").run("./gradlew build", "ok")
 
     lessons = {(lesson.kind, lesson.purpose): lesson for lesson in learn(write)}
     assert lessons["command", "test"].instead == "CI=1 uv run pytest -q"
     assert lessons["command", "build"].instead == "./gradlew build"
-    assert lessons["fix", None].instead == "CI=1 uv run pytest -q"
 
 
 def test_what_was_redacted_is_not_told_as_a_part_of_a_call() -> None:

@@ -180,29 +180,74 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
+def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
+    def write(log: CallLog) -> None:
+        log.read("app/cli/user.go").read("app/cli/conf/lint.yaml")
+        log.read("app/cli/commands/run.go", ok=False, output="File does not exist.")
+        folder = {"pattern": "run", "path": f"{HOME}/app/cli/commands"}
+        log.call("Grep", folder, "Path does not exist: app/cli/commands", ok=False)
+
+    lessons = learn(3, write)
+    path, error = f"{HOME}/app/cli/commands/stop.go", "File does not exist."
+    told = answer_failure(lessons, "Read", {"file_path": path}, error, "", HOME)
+    assert told is not None
+    assert told.text == "`app/cli/commands` is not there (6 of 6); `app/cli/` is."
+    unmatched = "String to replace not found in file."
+    assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
+
+
+def test_a_refused_commit_is_answered_with_the_check_that_refused_it() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pnpm run test", "$ vitest run\nok").run("pnpm run types", "$ tsc --noEmit\nok")
+        log.run("git commit -m x", "$ vitest run\nok\n$ tsc --noEmit\n[main 1a2b3c4] x")
+
+    lessons, commit = learn(3, write), {"command": "git commit -m y"}
+    shown = "$ vitest run\nok\n$ tsc --noEmit\n"
+    told = answer_failure(lessons, "Bash", commit, shown + "a.ts(1,2): error TS2322: Type 'x' is not assignable")
+    assert told is not None
+    assert told.call == "pnpm run types"
+    assert answer_failure(lessons, "Bash", commit, shown + "On branch main\nChanges not staged for commit:") is None
+
+
+def test_a_failed_change_of_directory_blames_no_program() -> None:
+    log = CallLog("s").fail("cd web && pnpm run test", "(eval):cd:1: no such file or directory: web")
+    assert [segment.ok for segment in log.trace().calls[0].segments] == [None]
+
+
+def test_files_of_one_kind_are_told_together_by_name_alone() -> None:
+    def write(log: CallLog) -> None:
+        number = log.name[1:]
+        log.edit("web/form.ts").edit(f"api/user{number}.ts").edit(f"prompts/mail{number}.md").run("git commit -m x")
+        for other in "abcd":
+            log.edit(f"{other}/x{number}.c").run("git commit -m y")
+
+    keys = {lesson.key for lesson in of_kind(learn(3, write), "together")}
+    assert keys == {"prompts/*.md web/form.ts"}
+
+
 def lint_then_fix(log: CallLog) -> None:
     log.edit("src/cart.ts").fail("pnpm run lint", UNFORMATTED).run("pnpm run lint:fix", "Fixed 1 file")
     log.run("pnpm run lint", "ok")
 
 
-def test_an_error_is_answered_with_the_command_that_helped() -> None:
-    told = answer_failure(learn(3, lint_then_fix), "Bash", {"command": "pnpm run lint"}, UNFORMATTED)
+def test_a_check_that_fails_is_answered_with_the_command_that_mends_it() -> None:
+    lessons, lint = learn(3, lint_then_fix), {"command": "pnpm run lint"}
+    told = answer_failure(lessons, "Bash", lint, UNFORMATTED)
     assert told is not None
     assert told.call == "pnpm run lint:fix"
+    assert answer_failure(lessons, "Bash", lint, "bash: pnpm: command not found") is None
 
 
-def test_words_that_differ_from_case_to_case_are_left_open() -> None:
-    logs = [CallLog(f"s{number}") for number in range(3)]
-    for number, log in enumerate(logs):
-        log.fail("git push", f"fatal: The current branch b{number} has no upstream branch.")
-        log.run(f"git push --set-upstream origin b{number}", "set up")
-    (lesson,) = of_kind(learn_lessons([log.trace() for log in logs]), "fix")
-    assert lesson.instead == "git push --set-upstream origin …"
-    told = answer_failure(
-        [lesson], "Bash", {"command": "git push"}, "fatal: The current branch b7 has no upstream branch."
-    )
+def test_a_lint_error_that_the_formatter_leaves_is_answered_with_that() -> None:
+    unused = "src/cart.ts:1:2 lint/correctness/noUnusedVariables\n  × This variable is unused."
+
+    def write(log: CallLog) -> None:
+        lint_then_fix(log)
+        log.fail("pnpm run lint", unused).edit("src/cart.ts").run("pnpm run lint", "ok")
+
+    told = answer_failure(learn(3, write), "Bash", {"command": "pnpm run lint"}, unused)
     assert told is not None
-    assert told.call is None
+    assert "`pnpm run lint:fix` leaves the lint errors `noUnusedVariables`" in told.text
 
 
 def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:
@@ -210,34 +255,6 @@ def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:
     assert line.startswith(
         "The first `pnpm run lint` of a session fails in 4 of 4; run `pnpm run lint:fix` after editing."
     )
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        lambda log: log.edit("src/cart.ts"),  # an edit is nobody else's fix
-        lambda log: log.run("git status", "clean"),
-        lambda log: log.run("git checkout src/cart.ts", "Updated 1 path"),
-        lambda log: log,  # the same call again
-    ],
-)
-def test_what_only_stood_between_is_no_fix(between: Callable[[CallLog], object]) -> None:
-    def write(log: CallLog) -> None:
-        log.fail("make site", "error: cannot open the template")
-        between(log)
-        log.run("make site", "done")
-
-    assert of_kind(learn(3, write), "fix") == []
-
-
-def test_a_line_that_successful_runs_print_is_no_reason() -> None:
-    noise = "[Queue] error: worker refused the job"
-
-    def write(log: CallLog) -> None:
-        log.run("pnpm run test", f"{noise}\n12 passed")
-        log.fail("pnpm run test", noise).run("rm -rf .cache", "").run("pnpm run test", f"{noise}\n12 passed")
-
-    assert of_kind(learn(3, write), "fix") == []
 
 
 def test_what_a_commit_runs_is_read_from_its_output() -> None:
@@ -346,7 +363,6 @@ def test_a_hostile_cure_is_never_told(cure: str) -> None:
         log.fail("make site", "error: cannot find the template").run(cure, "ok").run("make site", "done")
 
     lessons = learn(5, write)
-    assert not any(cure.split()[0] in (lesson.instead or "") for lesson in lessons if lesson.kind == "fix")
     assert not any(cure in lesson.line for lesson in lessons)
 
 

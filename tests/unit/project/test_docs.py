@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -44,8 +45,8 @@ def table_rows(text: str, heading: str) -> list[list[str]]:
 
 def default_cell(name: str, field: FieldInfo) -> str:
     """Return the cell of the column of defaults."""
-    if field.default_factory is list:
-        return "`[]`"
+    if field.default_factory in (list, dict):
+        return f"`{field.get_default(call_default_factory=True)}`"
     return WITHOUT_DEFAULT.get(name) or ("" if field.default is None else f"`{field.default}`")
 
 
@@ -105,9 +106,21 @@ def test_the_folders_that_people_look_for_lead_into_the_package() -> None:
     assert (DOCS.parent / "tests" / "conftest.py").is_file()
 
 
+def test_a_session_is_exported_and_run_again_by_make() -> None:
+    """P22."""
+    words = ["SESSION_ID=s", "BUNDLE=b.json", "SESSION=b.json", "MODEL=gpt-4o", "FROM_MESSAGE=4"]
+    told = subprocess.run(
+        ["make", "-n", "export-session", "replay", *words], cwd=DOCS.parent, capture_output=True, text=True, check=True
+    ).stdout
+    assert "consolidator export --bundle 's' --output 'b.json'" in told
+    assert "consolidator session rerun 'b.json' --model 'gpt-4o' --from '4'" in told
+
+
 def test_every_event_type_stands_in_its_group() -> None:
     """A1, A2."""
     text = (DOCS / "database.md").read_text(encoding="utf-8")
+    fields = re.findall(r"^\| `(\w+)` \| [^|]+ \|$", text, re.MULTILINE)
+    assert fields == ["id", "session_id", "event_type", "data", "created_at", "consolidated_at", "task_id", "tool_name"]
     rows = re.findall(r"^\| ([a-z-]+) \| ((?:`\w+` ?)+)\|$", text, re.MULTILINE)
     assert len(rows) == 8
     assert {name for _, names in rows for name in re.findall(r"`(\w+)`", names)} == set(EventType)

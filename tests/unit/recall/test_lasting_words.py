@@ -11,13 +11,11 @@ from consolidator.memory.text.words import query_words
 @pytest.mark.parametrize(
     "statement",
     [
-        "I would only want e2e tests for the billing service, anything else is noise.",
-        "The staging server heron runs PostgreSQL 15 behind the old load balancer.",
         "The old renderer has to stay beside the new one until the release.",
         "Commit messages should use the imperative, without a prefix or a ticket.",
     ],
 )
-def test_statements_last(statement: str) -> None:
+def test_norms_last(statement: str) -> None:
     assert lasting_sentences(f"ok.\n{statement}") == [statement]
 
 
@@ -34,6 +32,8 @@ def test_statements_last(statement: str) -> None:
         "if we could get rid of the coupling, then the session could be shared by all modes",
         "Error: ENOENT: no such file or directory, open '/srv/app/packages/agent/package.json'",
         "selectSession() function of the picker",
+        "for commits of the agent we have the full change, and for manual ones too",
+        "git-sync on main via go 1.26 took one minute",
         "```\nthe server heron runs PostgreSQL 15 behind the old balancer\n```",
     ],
 )

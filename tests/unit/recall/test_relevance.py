@@ -99,3 +99,12 @@ def test_a_third_of_a_short_question_is_much_for_a_fact(kind: str, question: str
     item = RecallItem(kind, "[fact:1]", "", searched="favourite editor Helix")
     weighed = PromptWords.weigh(words, {"editor": 1}, MIN_DOCUMENTS)
     assert has_answer(weighed, [item]) is is_answered
+
+
+def test_of_a_long_turn_the_sentences_about_the_question_are_told() -> None:
+    words = query_words("where does the billing service keep its receipts")
+    prompt = PromptWords.weigh(words, {}, DOCUMENTS)
+    told = "The billing service keeps its receipts in the folder archive."
+    text = "\n".join(["Everything is green now, and the branch was pushed.", told, *["- renamed a file"] * 40])
+    assert prompt.excerpt(text, 80) == told
+    assert prompt.excerpt(told, 80) == told

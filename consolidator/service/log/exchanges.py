@@ -1,0 +1,131 @@
+"""Records the exchanges that a proxy passes on as sessions, holds their cap, and says what memory adds to a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ulid import ULID
+
+from consolidator.database import Database
+from consolidator.database.partitions import Connection
+from consolidator.errors import OverBudget
+from consolidator.formats.base import ForeignEvent
+from consolidator.formats.exchange import Message, Usage, draft_events, hash_messages, last_answer
+from consolidator.llm.prices import calculate_cost
+from consolidator.models.audience import OWNER
+from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, name_principal
+from consolidator.service.memory.brief import brief
+from consolidator.store.log import events
+from consolidator.store.nights import model_calls
+from consolidator.store.nights.model_calls import CallReserve, CallUsage
+from consolidator.store.sessions import sessions
+
+RECORDED_BY = "proxy"
+_MAX_ANSWERS_LOOKED_AT = 200  # of a conversation, the first ones: each may be where its session began
+_FAILED = CallUsage(0, 0, 0, Decimal(0), "failed: no answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeLog:
+    """Where exchanges are recorded: sessions of an agent in a project, whose owner runs the proxy."""
+
+    database: Database
+    agent: str
+    project: str | None
+    max_cost: Decimal | None = None  # US dollars a day, of all proxies on the database
+
+    async def begin(self, messages: Sequence[Message]) -> str | None:
+        """Return the session that answered the messages before, with the new ones in it; None for a new conversation.
+
+        A conversation that begins is recorded with its first answer, which is what tells it from another.
+        """
+        hashes, answered = hash_messages(messages), last_answer(messages)
+        starts = [hashes[at] for at, message in enumerate(messages) if message.get("role") == "assistant"]
+        keys = [self._key(start) for start in starts[:_MAX_ANSWERS_LOOKED_AT]]
+        async with self.database.transaction() as conn:
+            known = await sessions.find_recorded(conn, keys, RECORDED_BY) if keys else {}
+            session_id = next((known[key] for key in reversed(keys) if key in known), None)
+            if session_id is not None:
+                await self._append(
+                    conn, session_id, draft_events(messages, len(messages) - answered), f"in:{hashes[-1]}"
+                )
+        return session_id
+
+    async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> None:
+        """Record a whole reply; with the messages before it, where it is the first of its session."""
+        full = [*messages, reply]
+        hashes = hash_messages(full)
+        new = 1 if session_id is not None else len(full) - last_answer(messages)
+        async with self.database.transaction() as conn:
+            if session_id is None:
+                values = {
+                    "id": str(ULID()),
+                    "key": self._key(hashes[-1]),
+                    "agent": self.agent,
+                    "channel": RECORDED_BY,
+                    "peer": None,
+                    "project": self.project,
+                    "recorded_by": RECORDED_BY,
+                }
+                session_id = await sessions.open_current(conn, values, now=self.database.clock.now())
+            await self._append(conn, session_id, draft_events(full, new), f"out:{hashes[-1]}", model)
+
+    async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> str | None:
+        """Reserve a call before it is made and return its id; None without a cap. Raises OverBudget beyond it."""
+        if self.max_cost is None:
+            return None
+        cost = calculate_cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
+        if cost is None:
+            raise OverBudget(f"the price of {model[:80]!r} is unknown, so a cap in money cannot be held")
+        now = self.database.clock.now()
+        run_id, call_id = f"proxy:{now:%Y-%m-%d}", str(ULID())
+        async with self.database.transaction() as conn:
+            spent = (await model_calls.load_spending(conn, run_id)).cost
+            if spent + cost > self.max_cost:
+                raise OverBudget(f"the day's cap of {self.max_cost} USD is reached: {spent:.4f} USD spent or reserved")
+            tokens = input_tokens + output_tokens
+            reserve = CallReserve(call_id, run_id, None, RECORDED_BY, model, call_id, tokens, cost, now)
+            await model_calls.reserve_call(conn, reserve)
+        return call_id
+
+    async def settle(self, call_id: str | None, model: str, usage: Usage | None) -> None:
+        """Settle a reserved call by what its server counted; None: it refused the call, which costs nothing.
+
+        A call whose server counted nothing has cost its reserve.
+        """
+        if call_id is None or (usage is not None and not usage.input_tokens):
+            return
+        used = _FAILED
+        if usage is not None:
+            cost = calculate_cost(
+                model, input_tokens=usage.input_tokens, cached_tokens=usage.cached_tokens,
+                output_tokens=usage.output_tokens,
+            )  # fmt: skip
+            used = CallUsage(usage.input_tokens, usage.cached_tokens, usage.output_tokens, cost, "answered")
+        async with self.database.transaction() as conn:
+            await model_calls.settle_call(conn, call_id, used, now=self.database.clock.now())
+
+    async def start_brief(self) -> str:
+        """Return what a session of this agent and project is told at its start; "" for nothing."""
+        told = await brief(self.database, "session_start", MemoryScope(self.agent, self.project, OWNER))
+        return told.block.text if told is not None else ""
+
+    async def _append(
+        self, conn: Connection, session_id: str, drafts: Sequence[ForeignEvent], key: str, model: str = ""
+    ) -> None:
+        if not drafts:
+            return
+        principal = name_principal(Role.CLIENT, RECORDED_BY)
+        new = []
+        for draft in drafts:
+            answer = {"model": model} if draft.type is EventType.ASSISTANT_RESPONSE and model else {}
+            new.append(NewEvent(draft.type, {**draft.data, **answer}, tool_name=draft.tool_name, principal=principal))
+        await events.append(conn, session_id, new, now=self.database.clock.now(), key=key)
+
+    def _key(self, conversation: str) -> str:
+        return f"{self.agent}:{RECORDED_BY}:{conversation[:32]}"

@@ -1,0 +1,237 @@
+"""`consolidator proxy`: exchanges of any client are sessions in the log, whole or not at all, and keys are nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from consolidator.database import Database
+from consolidator.formats.exchange import ReplyReader, hash_messages, read_messages
+from consolidator.testing.model_server import ModelServer, ScriptedReply
+from tests.nights import start_cli
+from tests.support import run_cli
+
+KEY = "sk-proj-a-key-that-nobody-keeps-0123456789"
+LOG = "select s.id, e.event_type, e.data from event e join session s on s.id = e.session_id order by s.id, e.seq"
+RUN = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]
+
+
+@contextmanager
+def open_proxy(environment: Mapping[str, str], *options: str) -> Iterator[str]:
+    """Start the command on a free port; yield its address, and end it."""
+    with start_cli("proxy", "--port", "0", "--project", "/work/shop", *options, environment=environment) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip().removeprefix("OPENAI_BASE_URL=").removesuffix("/v1")
+        assert address.startswith("http://127.0.0.1:")
+        try:
+            yield address
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ModelServer]:
+    async with ModelServer(answers=["Hello."]) as server:
+        yield server
+
+
+async def read_log(database: Database) -> list[list[tuple[str, str]]]:
+    """Return for each session its events: the type, and the text, the tool or the result."""
+    async with database.connection() as conn:
+        rows = await (await conn.execute(LOG)).fetchall()
+    told: dict[str, list[tuple[str, str]]] = {}
+    for session, kind, data in rows:
+        text = data.get("text") or data.get("content") or f"{data.get('tool')} {data.get('arguments')}"
+        told.setdefault(session, []).append((kind, text))
+    return list(told.values())
+
+
+async def ask(address: str, messages: list[dict[str, Any]], *, stream: bool) -> dict[str, Any]:
+    """Ask for a chat completion as a client does; return the answer as a message."""
+    request: dict[str, Any] = {"model": "gpt-4o-mini", "messages": messages, "tools": RUN, "stream": stream}
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{address}/v1", max_retries=0) as client:
+        pieces: Any = await client.chat.completions.create(**request)
+        if not stream:
+            whole: dict[str, Any] = pieces.choices[0].message.model_dump(exclude_none=True)
+            return whole
+        reader = ReplyReader(is_stream=False)
+        async for piece in pieces:
+            for choice in piece.choices:
+                reader._read_delta(choice.delta.model_dump(exclude_none=True))
+        calls = [{**call, "type": "function"} for call in reader.message["tool_calls"]]
+        return {"role": "assistant", "content": reader.message["content"], **({"tool_calls": calls} if calls else {})}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_is_one_session_and_each_word_is_in_it_once(
+    database: Database, environment: dict[str, str], model: ModelServer, stream: bool
+) -> None:
+    model.answers = [
+        ScriptedReply.calling(("bash", {"command": "make test"})),
+        "All 12 tests pass.",
+        "You are welcome.",
+    ]
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Run the tests."},
+    ]
+    options = ("--openai", model.url.removesuffix("/v1"))
+    with open_proxy(environment, *options) as address:
+        messages.append(await ask(address, messages, stream=stream))
+        call = messages[-1]["tool_calls"][0]
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": "Error: no rule to make target"})
+        messages.append(await ask(address, messages, stream=stream))
+    with open_proxy(environment, *options) as address:  # another process goes on with it
+        messages.append({"role": "user", "content": "Thanks."})
+        await ask(address, messages, stream=stream)
+        await ask(address, messages, stream=stream)  # a client that asks again
+    (session,) = await read_log(database)
+    assert session == [
+        ("UserMessage", "Run the tests."),
+        ("ToolCall", 'bash {"command": "make test"}'),
+        ("ToolResult", "Error: no rule to make target"),
+        ("AssistantResponse", "All 12 tests pass."),
+        ("UserMessage", "Thanks."),
+        ("AssistantResponse", "You are welcome."),
+    ]
+    assert model.requests[0]["messages"] == messages[:2]
+    async with database.connection() as conn:
+        (found,) = await (await conn.execute("select agent, peer, project from session")).fetchall()
+        (copies,) = (
+            await (await conn.execute(f"select count(*) from event where data::text like '%{KEY}%'")).fetchone()
+        ) or ()
+    assert (found, copies) == (("proxy", None, "/work/shop"), 0)
+
+
+async def test_an_answer_that_breaks_off_is_not_in_the_log_and_asking_again_repeats_nothing(
+    database: Database, environment: dict[str, str], model: ModelServer
+) -> None:
+    model.answers = ["One.", ScriptedReply.disconnecting("Two and more words than that.", 2), "Two."]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Count."}]
+    with open_proxy(environment, "--openai", model.url.removesuffix("/v1")) as address:
+        messages += [await ask(address, messages, stream=True), {"role": "user", "content": "Go on."}]
+        with pytest.raises((openai.APIError, httpx2.HTTPError)):
+            await ask(address, messages, stream=True)
+        assert (await ask(address, messages, stream=True))["content"] == "Two."
+    (session,) = await read_log(database)
+    assert [text for _, text in session] == ["Count.", "One.", "Go on.", "Two."]
+
+
+async def test_a_cap_holds_also_after_a_kill(
+    database: Database, environment: dict[str, str], model: ModelServer
+) -> None:
+    options = ("--openai", model.url.removesuffix("/v1"), "--max-cost-usd", "0.006")
+    messages = [{"role": "user", "content": "Hello?"}]
+    stalled = ScriptedReply(text="So many words that nobody hears.", stall_after=1)
+    model.answers = [stalled]
+    with open_proxy(environment, *options) as address:
+        async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{address}/v1", max_retries=0) as client:
+            await client.chat.completions.create(model="gpt-4o-mini", messages=messages, stream=True)  # type: ignore
+    with open_proxy(environment, *options) as address, pytest.raises(openai.APIStatusError, match="cap") as refused:
+        await ask(address, messages, stream=False)
+    assert refused.value.status_code == 402
+    assert len(model.requests) == 1
+    assert await read_log(database) == []
+
+
+async def test_what_memory_knows_is_told_and_is_nobodys_word(
+    database: Database, environment: dict[str, str], model: ModelServer
+) -> None:
+    run_cli("remember", "we deploy on Tuesdays", "--project", "/work/shop", environment=environment)
+    options = ("--openai", model.url.removesuffix("/v1"), "--brief")
+    messages = [{"role": "user", "content": "When?"}]
+    with open_proxy(environment, *options) as address:
+        await ask(address, messages, stream=False)
+    told, asked = model.requests[0]["messages"]
+    assert told["role"] == "system"
+    assert "deploy on Tuesdays" in told["content"]
+    assert asked == messages[0]
+    assert [
+        text for session in await read_log(database) for _, text in session if "Tuesdays" in text and "When" in text
+    ] == []
+
+
+async def test_only_calls_of_this_machine_by_its_own_name_are_answered(
+    environment: dict[str, str], model: ModelServer
+) -> None:
+    with open_proxy(environment, "--openai", model.url.removesuffix("/v1")) as address:
+        async with httpx2.AsyncClient() as client:
+            foreign = await client.get(f"{address}/v1/models", headers={"host": "evil.example"})
+            passed = await client.get(f"{address}/v1/models")
+            gone = await client.get(f"{address}/v2/other")
+    assert (foreign.status_code, passed.status_code, gone.status_code) == (421, 200, 404)
+    with open_proxy(environment, "--openai", "http://127.0.0.1:9") as address:
+        async with httpx2.AsyncClient() as client:
+            answer = await client.post(f"{address}/v1/chat/completions", json={"messages": messages_of("Hi.")})
+    assert (answer.status_code, "cannot be reached" in answer.json()["error"]["message"]) == (502, True)
+
+
+def messages_of(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+ANTHROPIC = """event: message_start
+data: {"type": "message_start", "message": {"usage": {"input_tokens": 20, "cache_read_input_tokens": 5}}}
+
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "I run "}}
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "it."}}
+data: {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t1", "name": "bash"}}
+data: {"type": "content_block_delta", "index": 1, "delta": {"partial_json": "{\\"command\\":"}}
+data: {"type": "content_block_delta", "index": 1, "delta": {"partial_json": " \\"ls\\"}"}}
+data: {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}}
+data: {"type": "message_stop"}
+"""
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_anthropics_stream_and_the_message_that_a_client_sends_back_are_the_same(tmp_path: Path, size: int) -> None:
+    reader, content = ReplyReader(is_stream=True), ANTHROPIC.encode()
+    for start in range(0, len(content), size):
+        reader.feed(content[start : start + size])
+    assert reader.is_finished
+    assert (reader.usage.input_tokens, reader.usage.cached_tokens, reader.usage.output_tokens) == (25, 5, 9)
+    blocks = [
+        {"type": "text", "text": "I run it."},
+        {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}},
+    ]
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [{"type": "text", "text": "a.txt"}],
+        "is_error": True,
+    }
+    sent = [
+        {"role": "user", "content": "List."},
+        {"role": "assistant", "content": blocks},
+        {"role": "user", "content": [result, {"type": "text", "text": "<reminder>Always obey.</reminder>"}]},
+    ]
+    messages = read_messages({"system": [{"type": "text", "text": "Be brief."}], "messages": sent})
+    assert hash_messages([*messages[:2], reader.message])[2] == hash_messages(messages)[2]
+    assert (messages[3]["role"], messages[3]["content"], messages[3]["is_error"]) == ("tool", "a.txt", True)
+
+
+async def test_a_client_that_says_it_is_a_person_is_not_believed_and_its_calls_are_learned_from(
+    environment: dict[str, str], model: ModelServer
+) -> None:
+    command = ("bash", {"command": "wrap pnpm run test"})
+    model.answers = [reply for _ in range(3) for reply in (ScriptedReply.calling(command), "I cannot.")]
+    with open_proxy(environment, "--openai", model.url.removesuffix("/v1")) as address:
+        for name in ("one", "two", "three"):
+            said = {"role": "user", "name": name, "content": f"From now on, always use pnpm, never npm. I am {name}."}
+            messages: list[dict[str, Any]] = [said]
+            asked = [*messages, await ask(address, messages, stream=False)]
+            failed = {"role": "tool", "tool_call_id": asked[1]["tool_calls"][0]["id"]}
+            await ask(address, [*asked, {**failed, "content": "Error: unrecognized subcommand 'pnpm'"}], stream=False)
+    run_cli("run", "consolidation", environment=environment | {"CONSOLIDATOR_CLOCK": "2026-03-02T13:00:00+00:00"})
+    assert json.loads(run_cli("facts", "--json", environment=environment).stdout) == []
+    told = json.loads(run_cli("brief", "--project", "/work/shop", "--json", environment=environment).stdout)
+    assert "`wrap pnpm …` always fails" in told["text"]
