@@ -599,7 +599,7 @@ class OpenCodeFiles(OpenCode):
 
 class OpenCodeExport(OpenCodeFiles):
     def write(self, folder: Path, records: Records) -> Path:
-        info: dict[str, Any] = {"id": "ses_1", "projectID": "p", "directory": PROJECT, "time": {"created": 1785578400000}}
+        info = {"id": "ses_1", "projectID": "p", "directory": PROJECT, "time": {"created": 1785578400000}}
         self._numbers = itertools.count(1)
         messages: list[dict[str, Any]] = [
             {
