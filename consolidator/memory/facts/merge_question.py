@@ -96,24 +96,16 @@ class MergeQuestion:
 
         The fact that an earlier candidate of the question makes has that candidate's name.
         """
-        numbers = {
-            own_fact_id(unclear.candidate): number for number, unclear in reversed(list(enumerate(self.unclear, 1)))
-        }
         names: dict[str, str] = {}
         named_facts: list[tuple[str, ExistingFact]] = []
         targets: list[dict[str, ExistingFact]] = []
         for number, unclear in enumerate(self.unclear, 1):
-            options: dict[str, ExistingFact] = {}
             for fact in unclear.options:
-                earlier = numbers.get(fact.id)
-                if earlier is not None and earlier < number:
-                    options[f"c{earlier}"] = fact
-                    continue
                 if fact.id not in names:
-                    names[fact.id] = f"f{len(names) + 1}"
+                    names[fact.id] = f"f{len(named_facts) + 1}"
                     named_facts.append((names[fact.id], fact))
-                options[names[fact.id]] = fact
-            targets.append(options)
+            targets.append({names[fact.id]: fact for fact in unclear.options})
+            names.setdefault(own_fact_id(unclear.candidate), f"c{number}")
         return named_facts, targets
 
 

@@ -49,26 +49,17 @@ class SharedQuestion:
 
     def _observed(self, answer: Mapping[str, Any], number: int) -> dict[str, Any]:
         """Return the observations that cite lines of a chunk, and what the answer says of known ones by them."""
-        return {
-            key: part
-            for key in ("observations", "again", "ended")
-            if (
-                part := [
-                    {**item, "line": _own_name(str(item["line"]))}
-                    | (
-                        {
-                            "proof": [
-                                _own_name(name) for name in map(str, item["proof"]) if self._chunk_of(name) == number
-                            ]
-                        }
-                        if "proof" in item
-                        else {}
-                    )
-                    for item in answer.get(key, ())
-                    if self._chunk_of(str(item["line"])) == number
-                ]
-            )
-        }
+        parts: dict[str, Any] = {}
+        for key in ("observations", "again", "ended"):
+            for item in answer.get(key, ()):
+                if self._chunk_of(str(item["line"])) != number:
+                    continue
+                own = {**item, "line": _own_name(str(item["line"]))}
+                if "proof" in item:
+                    proofs = map(str, item["proof"])
+                    own["proof"] = [_own_name(name) for name in proofs if self._chunk_of(name) == number]
+                parts.setdefault(key, []).append(own)
+        return parts
 
     def _chunk_of(self, name: str) -> int | None:
         """Return which chunk a line's name is of, counted from 0; None where it is of none."""
