@@ -599,9 +599,14 @@ class OpenCodeFiles(OpenCode):
 
 class OpenCodeExport(OpenCodeFiles):
     def write(self, folder: Path, records: Records) -> Path:
-        info: dict[str, Any] = {"id": "ses_1", "projectID": "p", "directory": PROJECT, "time": {"created": 1785578400000}}
+        info: dict[str, Any] = {
+            "id": "ses_1",
+            "projectID": "p",
+            "directory": PROJECT,
+            "time": {"created": 1785578400000},
+        }
         self._numbers = itertools.count(1)
-        messages = [
+        messages: list[dict[str, Any]] = [
             {
                 "info": {**message, "id": message_id, "time": {"created": time}},
                 "parts": [{"id": part_id, **part} for part_id, part in parts],
