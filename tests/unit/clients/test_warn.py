@@ -20,7 +20,6 @@ SHOP = "/work/shop"
 WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
 PROGRAM = {"kind": "program", "program": "gmake"}
 FLAG = {"kind": "flag", "operation": "cat", "option": "-A"}
-PLACE = {"kind": "place", "operation": "bun run css:build", "directory": ""}
 SKILL = {"kind": "skill", "skill": "commit"}
 
 
@@ -89,7 +88,7 @@ def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
     assert concerns(WRAPPER, SHOP, listed)
 
 
-def test_programs_flags_places_and_skills() -> None:
+def test_programs_flags_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
     assert not is_warned(PROGRAM, "which gmake")
     runner = {"kind": "program", "program": "rtk"}
@@ -99,14 +98,6 @@ def test_programs_flags_places_and_skills() -> None:
     assert is_warned(FLAG, "cat -n -A x")
     assert not is_warned(FLAG, "cat -- -A")
     assert not is_warned(FLAG, "grep -A 3 x; cat y")
-    assert is_warned(PLACE, "bun run css:build")
-    assert is_warned(PLACE, "cd .. && bun run css:build", cwd=f"{SHOP}/frontend")
-    assert not is_warned(PLACE, "bun run css:build", cwd=f"{SHOP}/frontend")
-    assert not is_warned(PLACE, "cd frontend && bun run css:build")
-    assert not is_warned(PLACE, "cd $HOME; bun run css:build")
-    assert not is_warned(PLACE, "bun run css:build --cwd frontend")
-    assert not is_warned(PLACE, "bun run css:build", cwd=f"{SHOP}/.claude/worktrees/x")
-    assert not is_warned(PLACE, "bun run css:watch")
     assert concerns(SKILL, SHOP, {"tool_name": "Skill", "tool_input": {"skill": "commit"}, "cwd": SHOP})
     assert not concerns(SKILL, SHOP, {"tool_name": "Skill", "tool_input": {"skill": "commits"}, "cwd": SHOP})
     assert not is_warned(SKILL, "commit")
