@@ -172,7 +172,7 @@ def _list_memory_queries() -> list[HotQuery]:
         HotQuery("candidates of an attribute", facts["candidates"], attribute),
         HotQuery("undecided candidates", facts["undecided"], {**agent, "limit": 200}),
         HotQuery("facts of a candidate's attribute", facts["facts_by_attribute"], {**attribute, "ids": ["c"]}),
-        HotQuery("facts as they are published", facts["published"], attribute),
+        HotQuery("facts as they are published", facts["published"], {**attribute, "believed": False}),
     ]
 
 

@@ -224,6 +224,7 @@ FORMER_COMMANDS = [
 JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     ("doctor",),
+    ("proxy",),
     ("tokenizer",),
     ("ui",),
     ("db", "restore"),

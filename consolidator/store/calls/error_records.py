@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from consolidator.database.partitions import Connection
@@ -19,6 +19,7 @@ from consolidator.store.queries import (
     UpsertEach,
     execute,
     load,
+    row_values,
 )
 
 _SQL = load("calls/error_records")
@@ -64,7 +65,8 @@ list_outdated_sessions = Column[str, str, str](_SQL["outdated_sessions"], "agent
 
 async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outcome | None]:
     """Publish solutions in one round trip; return what was done to each, None if it was published like this before."""
-    return await _save_each(conn, [replace(row, body={**row.body, "withheld": row.withheld}) for row in rows])
+    values = [row_values(row) | {"body": {**row.body, "withheld": row.withheld}} for row in rows]
+    return await _save_each(conn, values)
 
 
 delete_others = Column[str, str, Sequence[str], Sequence[str]](_SQL["delete_others"], "agent fingerprints kept")

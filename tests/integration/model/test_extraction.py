@@ -185,6 +185,7 @@ async def test_a_retry_asks_the_model_again_and_settles_only_what_it_could_read(
         await run_job(database, model_settings)
         assert (await retry_dead_letters(database, model_settings)) == {"settled": 0, "remaining": 1}
         server.answers = oracle
+        clock.advance(timedelta(minutes=1))
         assert (await retry_dead_letters(database, model_settings)) == {"settled": 1, "remaining": 0}
     assert "The user's fuel is Oolong." in await load_believed_facts(database)
     assert await count_unstamped_events(database) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.database import Database
-from consolidator.service.log import events
+from consolidator.runtime.session import access
 from consolidator.service.sessions import state
 from tests.support import log_events, tool_call
 
@@ -13,6 +13,6 @@ from tests.support import log_events, tool_call
 async def test_a_summary_tells_of_all_that_came_since_the_last_night(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "EVENTS_PER_READ", 2)
+    monkeypatch.setattr(access, "_PAGE", 2)
     await log_events(database, "s", [tool_call(f"c{n}", "Bash", {"command": "ls"}) for n in range(5)])
     assert (await state.summarize_session(database, "s"))["state"]["tools"] == {"Bash": 5}
