@@ -135,7 +135,9 @@ class TemplateOf(Input):
     """A version of an agent's template; the session keeps that version."""
 
     name: str = Field(min_length=1, max_length=200, description="the agent that has it")
-    version: int | None = Field(default=None, ge=1, description="by default the latest")
+    version: Annotated[int, Field(ge=1)] | Annotated[str, Field(max_length=100)] | None = Field(
+        default=None, description="by default the latest"
+    )
     params: dict[str, Any] | None = Field(default=None, description="of the template, in place of `parameters`")
 
 

@@ -42,7 +42,7 @@ class NamedTemplate:
     """A template of system prompts by the agent that has it."""
 
     name: str  # the agent's
-    version: int | None = None  # of the template; None is the latest
+    version: int | str | None = None  # of the template; None is the latest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response, StreamingResponse
 from ulid import ULID
 
@@ -63,7 +63,9 @@ class Restore(Input):
     _accept_specification = accept_members({"config_override": "overrides"})
 
     checkpoint_id: str | None = Field(default=None, max_length=200, description="by default the latest of the session")
-    overrides: ChildOverrides = Field(default_factory=ChildOverrides)
+    overrides: Annotated[ChildOverrides, BeforeValidator(lambda value: {} if value is None else value)] = Field(
+        default_factory=ChildOverrides
+    )
     is_current: bool = Field(default=False, description="whether the session's key names the new one from now on")
 
 

@@ -426,7 +426,7 @@ async def pin_template(conn: Connection, viewer: Viewer, request: R) -> R:
     if not isinstance(named, NamedTemplate):
         return request
     versions = await agents.list_templates(conn, named.name) if viewer.agent in (None, named.name) else []
-    version = next((row for row in versions if named.version in (None, row.version)), None)
+    version = next((row for row in versions if named.version is None or str(named.version) == str(row.version)), None)
     if version is None:
         has = [str(row.version) for row in versions] or await agents.list_template_names(conn, viewer.agent)
         what = f"no version {named.version} of its template" if versions else "no template"

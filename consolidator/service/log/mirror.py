@@ -162,10 +162,12 @@ class Mirror:
         if not path.exists():
             return {}
         try:
-            entries = json.loads(path.read_bytes()).values()
+            entries = list(json.loads(path.read_bytes()).values())
+            if any("seq" not in entry for entry in entries):
+                raise TypeError("another program's index, whose transcripts the log may not know")
             found = [_Transcript(**entry) for entry in entries]
         except (ValueError, TypeError, AttributeError) as error:
-            raise UsageError(f"{path} is not the index of a mirror: choose another folder") from error
+            raise UsageError(f"{path} is not the index of a mirror of ours: choose another folder") from error
         return {entry.session_id: entry for entry in found if Path(entry.transcript_file).name == entry.transcript_file}
 
     def _save_index(self) -> None:

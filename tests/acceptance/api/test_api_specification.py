@@ -82,6 +82,7 @@ def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2
     [
         ({"name": "nobody"}, "there are: "),
         ({"name": "pinned", "version": "3"}, "there are: 1"),
+        ({"name": "pinned", "version": "v1.0"}, "there are: 1"),
         ({"name": "pinned", "version": "1", "params": {}}, "needs pair"),
         ({"name": "pinned", "params": {"pair": "x", "mood": "y"}}, "no parameter mood"),
     ],
@@ -136,6 +137,8 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", "2", "Think twice.")
     shown = owner.get(f"/sessions/{session['id']}").json()
     assert [each["label"] for each in shown["checkpoints"]] == ["before the swap"]
+    same = owner.post(f"/sessions/{session['id']}/resume", json={"checkpoint_id": None, "config_override": None})
+    assert (same.status_code, same.json()["model"]) == (201, "gpt-4o-mini")
 
 
 def test_a_session_is_shown_by_the_names_of_the_specification(owner: httpx2.Client, api: ApiServer) -> None:

@@ -179,3 +179,18 @@ async def test_a_key_of_many_wide_letters_does_not_end_the_mirror(database: Data
         await mirror.update()
     (transcript,) = (tmp_path / "transcripts").iterdir()
     assert transcript.name.startswith("main_web_漢")
+
+
+async def test_another_programs_files_are_not_touched(database: Database, tmp_path: Path) -> None:
+    transcript = tmp_path / "transcripts" / "main_cli_q_q1.jsonl"
+    transcript.parent.mkdir()
+    transcript.write_text('{"type":"session","id":"q1"}\n')
+    entry: dict[str, Any] = {"session_key": "main:cli:q", "session_id": "q1", "created_at": "2026-01-01T00:00:00Z"}
+    entry |= {"updated_at": "2026-01-01T00:00:00Z", "message_count": 0, "transcript_file": transcript.name}
+    index = tmp_path / "sessions.json"
+    index.write_text(json.dumps({"main:cli:q": entry}))
+    before = (transcript.read_text(), index.read_text())
+    await log_events(database, "s", [user_message("hi")])
+    with pytest.raises(UsageError, match="choose another folder"), Mirror(database, tmp_path).open() as mirror:
+        await mirror.update()
+    assert (transcript.read_text(), index.read_text()) == before
