@@ -75,7 +75,9 @@ def _answer_of(blocks: Iterable[dict[str, Any]]) -> Message:
         if block.get("type") == "text":
             texts.append(str(block.get("text") or ""))
         elif block.get("type") == "tool_use":
-            calls.append({"id": block.get("id"), "function": {"name": block.get("name"), "arguments": block["input"]}})
+            calls.append(
+                {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": block.get("input")}}
+            )
     return {"role": "assistant", "content": "\n".join(texts), "tool_calls": calls}
 
 
@@ -108,7 +110,9 @@ def _arguments(value: Any) -> Any:
 
 def last_answer(messages: Sequence[Message]) -> int:
     """Return how many messages there are up to the last answer, which a client sends back; 0 if there is none."""
-    return next((number for number in range(len(messages), 0, -1) if messages[number - 1]["role"] == "assistant"), 0)
+    return next(
+        (number for number in range(len(messages), 0, -1) if messages[number - 1].get("role") == "assistant"), 0
+    )
 
 
 def draft_events(messages: Sequence[Message], new: int) -> list[ForeignEvent]:
@@ -201,12 +205,17 @@ class ReplyReader:
             function, index = object_of(call.get("function")), call.get("index", position)
             self._add_call(index, call.get("id"), function.get("name"), function.get("arguments"))
 
-    def _add_call(self, index: int, call_id: Any, name: Any, arguments: Any) -> None:
-        call = self._calls.setdefault(index, {"id": None, "function": {"name": "", "arguments": ""}})
+    def _add_call(self, index: Any, call_id: Any, name: Any, arguments: Any) -> None:
+        """Add what came of a call: its arguments as parts of a text, or as a value, which a text does not follow."""
+        number = index if isinstance(index, int) else len(self._calls)
+        call = self._calls.setdefault(number, {"id": None, "function": {"name": "", "arguments": ""}})
         function = call["function"]
         call["id"] = call["id"] or call_id
         function["name"] += str(name or "")
-        function["arguments"] = arguments if not isinstance(arguments, str) else function["arguments"] + arguments
+        if isinstance(arguments, str) and isinstance(function["arguments"], str):
+            function["arguments"] += arguments
+        elif arguments is not None:
+            function["arguments"] = arguments
 
     def _count(self, usage: Mapping[str, Any]) -> None:
         """Take what the server counted; Anthropic's tells the cached tokens beside the others, and in parts."""

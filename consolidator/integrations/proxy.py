@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from consolidator.errors import ConsolidatorError, OverBudget
+from consolidator.formats.common.drafts import object_of
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.exchange import Message, ReplyReader, read_messages
 from consolidator.service.log.exchanges import ExchangeLog
@@ -67,7 +68,7 @@ class Proxy:
             if body is None or not (messages := read_messages(body)):
                 sent = await self._send(request, content, is_anthropic=is_anthropic)
                 return StreamingResponse(_pass_on(sent), sent.status_code, _answer_headers(sent))
-            return await self._exchange(request, body, messages, is_anthropic=is_anthropic)
+            return await self._exchange(request, content, body, messages, is_anthropic=is_anthropic)
         except OverBudget as error:
             return _refuse(402, str(error))
         except ConsolidatorError as error:
@@ -76,13 +77,12 @@ class Proxy:
             return _refuse(502, f"the model's server cannot be reached: {error}")
 
     async def _exchange(
-        self, request: Request, body: dict[str, Any], messages: list[Message], *, is_anthropic: bool
+        self, request: Request, content: bytes, body: dict[str, Any], messages: list[Message], *, is_anthropic: bool
     ) -> Response:
         model = str(body.get("model") or "")
         session_id = await self.exchanges.begin(messages)
-        if self.tells_brief:
-            body = _with_brief(body, await self._load_brief(session_id), is_anthropic=is_anthropic)
-        content = json.dumps(body, ensure_ascii=False).encode()
+        if self.tells_brief and (text := await self._load_brief(session_id)):
+            content = json.dumps(_with_brief(body, text, is_anthropic=is_anthropic)).encode()
         limit = body.get("max_tokens") or body.get("max_completion_tokens")
         output = limit if isinstance(limit, int) and limit > 0 else DEFAULT_OUTPUT_TOKENS
         call_id = await self.exchanges.reserve(model, len(content) // _BYTES_PER_TOKEN, output)
@@ -167,14 +167,12 @@ async def _pass_on(
 
 def _with_brief(body: dict[str, Any], text: str, *, is_anthropic: bool) -> dict[str, Any]:
     """Return a request with what memory tells; it is not recorded as anybody's words."""
-    if not text:
-        return body
     if is_anthropic:
         system = body.get("system")
         given = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
         return {**body, "system": [*given, {"type": "text", "text": text}]}
     messages = list(body["messages"])
-    at = 1 if messages and messages[0].get("role") in ("system", "developer") else 0
+    at = 1 if object_of(messages[0]).get("role") in ("system", "developer") else 0
     return {**body, "messages": [*messages[:at], {"role": "system", "content": text}, *messages[at:]]}
 
 

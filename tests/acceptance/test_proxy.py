@@ -235,3 +235,50 @@ async def test_a_client_that_says_it_is_a_person_is_not_believed_and_its_calls_a
     assert json.loads(run_cli("facts", "--json", environment=environment).stdout) == []
     told = json.loads(run_cli("brief", "--project", "/work/shop", "--json", environment=environment).stdout)
     assert "`wrap pnpm …` always fails" in told["text"]
+
+
+LYING = [
+    {"choices": [{"delta": {"tool_calls": [{"index": [], "function": {"name": "bash"}}, 7, {"function": 3}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": {"a": 1}}}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "tail"}}]}}, None], "usage": []},
+    {"type": "content_block_delta", "index": {}, "delta": {"partial_json": None}},
+    {"type": "content_block_start", "content_block": []},
+    {"type": [], "choices": {}, "usage": {"prompt_tokens": "many", "output_tokens": -3}},
+    [],
+    "text",
+]
+
+
+def test_a_server_that_lies_about_the_form_costs_no_more_than_its_own_words() -> None:
+    reader = ReplyReader(is_stream=True)
+    for event in LYING:
+        reader.feed(f"data: {json.dumps(event)}\n".encode())
+    reader.feed(b"data: {torn\ndata: [DONE]\n")
+    assert reader.is_finished
+    assert hash_messages([reader.message])
+    whole = ReplyReader(is_stream=False)
+    whole.feed(b'{"choices": [{"message": {"content": [1, {}], "tool_calls": {}}}]}')
+    whole.close()
+    assert "c" in [call["id"] for call in reader.message["tool_calls"]]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{}, {"role": 3, "content": {"a": []}}],
+        [{"role": "user", "content": "\ud800 half"}, "text"],
+        [
+            {"role": "assistant", "content": [{"type": "tool_use"}]},
+            {"role": "user", "content": [{"type": "tool_result"}]},
+        ],
+    ],
+)
+async def test_a_malformed_request_is_passed_on_as_it_is(
+    environment: dict[str, str], model: ModelServer, messages: list[Any]
+) -> None:
+    with open_proxy(environment, "--openai", model.url.removesuffix("/v1"), "--brief") as address:
+        body = json.dumps({"model": "m", "messages": messages})
+        async with httpx2.AsyncClient() as client:
+            answer = await client.post(f"{address}/v1/chat/completions", content=body)
+    assert model.raw_bodies == [body]
+    assert "consolidator_proxy" not in answer.text
