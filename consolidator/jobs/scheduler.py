@@ -129,7 +129,12 @@ class Service:
         try:
             report = await work()
             if report is None and (job in self.failures or (job in JOBS and job not in self.checked)):
-                await self._refresh_failure(job)
+                # Another replica may have done the last run.
+                run = await self.runner.find_last_ended("consolidation" if job == "batches" else job)
+                if run is None or run.status == "done":
+                    self.failures.pop(job, None)
+                else:
+                    self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
             self.checked.add(job)
         except Interrupted:
             log.info("%s interrupted; the next start resumes it", job)
@@ -162,14 +167,6 @@ class Service:
             self.failures.pop(job, None)
         level = logging.WARNING if failed or line.startswith(NOTHING_LEARNED) else logging.INFO
         log.log(level, "%s: %s", job, line)
-
-    async def _refresh_failure(self, job: str) -> None:
-        """Update a job's failure from its last run, which another replica may have done."""
-        run = await self.runner.find_last_ended("consolidation" if job == "batches" else job)
-        if run is None or run.status == "done":
-            self.failures.pop(job, None)
-        else:
-            self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
     async def _check_database(self) -> str:
         """Return "ok", or why the database does not answer."""

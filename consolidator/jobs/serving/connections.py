@@ -109,16 +109,6 @@ def _check_heads(app: ASGIApp, most: int) -> ASGIApp:
     return checked
 
 
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """Have what is written sent at once: asyncio sets this only where the listening socket names its protocol.
-
-    Without, the body of each answer waits 40 ms for its head to be acknowledged.
-    """
-    connected = transport.get_extra_info("socket")
-    if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
 def _longest_waiting(connections: list[BoundedConnection]) -> BoundedConnection | None:
     """Return the connection that waits for its client longest; None if we are the ones to answer on all of them."""
     waiting = [connection for connection in connections if connection.waits_for_client]
@@ -174,7 +164,11 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it where there are too many."""
         super().connection_made(transport)
-        _send_at_once(transport)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio does this only where the listening socket names its protocol: else the body of each answer waits
+            # 40 ms for its head to be acknowledged.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._begin_phase(("head", 0))
         if not self._connections.admit(self, str(self.client[0]) if self.client else ""):
             self._refuse(429)
