@@ -52,7 +52,7 @@ def test_a_wake_over_http_says_which_row_of_the_recovery_table_applies(owner: ht
     """L9, L19."""
     session = open_session(owner, agent_id=7)
     woken = owner.post(f"/sessions/{session['id']}/wake").json()
-    assert (woken["state"], woken["action"]) == ("GEN_SENT", "done")
+    assert (woken["state"], woken["action"]) == ("GEN_SENT", "idle")
 
 
 def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Client) -> None:

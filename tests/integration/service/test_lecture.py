@@ -15,6 +15,7 @@ from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.wake import find_row
 from consolidator.service.log.export import export_sessions
 from consolidator.service.log.lecture import read_lecture
+from consolidator.service.sessions.following import acknowledge
 from consolidator.store.sessions import sessions as store
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
@@ -64,14 +65,14 @@ async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
         assert woken.recovery == row
         assert channel.text == "one two three"
         row = await find_row(agent.harness, session.id)
-        assert (row.state, row.action) == ("GEN_SENT", "done")
+        assert (row.state, row.action) == ("GEN_SENT", "idle")
         await session.end()
         row = await find_row(agent.harness, session.id)
         assert (row.state, row.action) == ("SESSION_TERMINATED", "noop")
 
 
 async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(database: Database) -> None:
-    """L6, L18."""
+    """L6, L18: whatever another surface has shown."""
     channel = RecordingChannel(is_broken=True)
     async with ModelServer(answers=["one"]) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
@@ -80,9 +81,13 @@ async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(d
         row = await find_row(agent.harness, session.id)
         assert (row.state, row.action) == ("GEN_COMPLETE", "redeliver_if_unsent")
         assert "GEN_SENT" not in [line["type"] for line in await lecture(database, session.id)]
+        await acknowledge(database, session.id, "page", str((await session.info()).head))
+        assert await find_row(agent.harness, session.id) == row
         channel.is_broken = False
         await agent.wake(session.id)
+        assert (await find_row(agent.harness, session.id)).state == "GEN_SENT"
         sent = (await lecture(database, session.id))[-1]
+        assert channel.text == "one"
     assert (sent["type"], sent["payload"]["channel"], sent["payload"]["msg_id"] != "") == ("GEN_SENT", "test", True)
 
 
