@@ -209,7 +209,7 @@ async def _count_delta(
         "messages": sum(count.events for count in counts if count.event_type in _MESSAGES),
         "tools": dict(sorted(tools.items())),
         **tokens,
-        "cost": str(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
+        "cost": float(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
     }
 
 
