@@ -22,6 +22,7 @@ from consolidator.models.event import Event as LoggedEvent
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import Overrides, SpawnResult
+from consolidator.runtime.session.creation import find_window
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
 from consolidator.runtime.session.tasks import TaskRow
 from consolidator.service.database import describe_columns
@@ -210,7 +211,7 @@ class ContextUse(RowAnswer):
     "session",
     only="id key agent channel peer project kind parent_id parent_seq root_id conversation_id model status error head"
     " settled_to pending recorded_by attention config turns input_tokens cached_tokens output_tokens compactions"
-    " last_event_at completed_at expires_at labels trigger_type trigger_id",
+    " context_window last_event_at completed_at expires_at labels trigger_type trigger_id",
     peer="whom the agent talks to",
     model="or `auto`; where none was named, what answered last",
     pending="whether a driver has something to do in it",
@@ -233,7 +234,7 @@ class Session(RowAnswer):
                     "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
                     "trigger_id": None, "context": None, "session_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z",
                     "agent_id": "main", "golem_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0,
-                    "created_at": 1772452800000, "space_id": None,
+                    "created_at": 1772452800000, "context_window": 128000, "space_id": None,
                     "mailbox_id": None, "policy": None, "tool_names": None, "parent_conversation_id": None,
                 }
             ]
@@ -267,6 +268,7 @@ class Session(RowAnswer):
         agent_id = int(row.agent) if is_number else row.agent
         own |= {"session_id": row.id, "agent_id": agent_id, "golem_id": agent_id, "started_at": row.created_at}
         own |= {"created_at": _to_millis(row.created_at), "model": row.model or row.answered_by}
+        own["context_window"] = row.context_window or find_window(row.answered_by or row.model, row.config)
         own |= {"max_cost_usd": None if row.max_cost is None else float(row.max_cost)}
         own |= {name: row.labels.get(name) for name in LABELS}
         own |= {name: row.config.get(name) for name in ("policy", "parent_conversation_id")}

@@ -33,7 +33,7 @@ def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Cli
 
 
 def test_a_session_says_whose_it_is_by_what_policy_and_who_answered(owner: httpx2.Client) -> None:
-    """P5, P7, P8, P9."""
+    """P5, P8, P9."""
     policy = {"loop_suspicion": False, "web": {"allow": ["example.org"]}}
     trigger = {"trigger_type": "herald-chat", "trigger_id": "m-1"}
     of = {"space_id": "space-9", "mailbox_id": "box-2"}

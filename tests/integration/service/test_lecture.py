@@ -91,6 +91,30 @@ async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(d
     assert (sent["type"], sent["payload"]["channel"], sent["payload"]["msg_id"] != "") == ("GEN_SENT", "test", True)
 
 
+async def test_a_call_that_is_not_idempotent_is_never_made_again_and_waits_for_a_person(database: Database) -> None:
+    """L12, L13."""
+    made: list[str] = []
+
+    @tool
+    def pay(what: str) -> str:
+        """Pay for something."""
+        made.append(what)
+        return "paid"
+
+    replies = [ScriptedReply.calling(("pay", {"what": "it"})), "I do not know whether it was paid."]
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
+        session = await agent.open(KEY)
+        with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):
+            await say(agent, session.id)
+        assert (await find_row(agent.harness, session.id)).state == "TOOL_INVOKED"
+        await agent.wake_all()
+        await agent.wake(session.id)
+        [requested] = (await session.info()).attention.values()
+    assert (made, requested["kind"]) == (["it"], "uncertain")
+    assert "TOOL_FAILED_UNCERTAIN" in [line["type"] for line in await lecture(database, session.id)]
+    assert "Do not repeat it" in str(server.requests[-1]["messages"][-1]["content"])
+
+
 async def say(agent: Consolidator, session_id: str) -> None:
     await sessions.send_message(agent.database, session_id, "look")
     await agent.wake(session_id)
