@@ -28,11 +28,10 @@ from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Pieces, Position, restore_position
-from consolidator.runtime.session.access import check_reach
+from consolidator.runtime.session.access import check_reach, read_past
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, SessionMarks
 
@@ -167,7 +166,7 @@ class FollowHub:
             if cursor.seq > session.head:
                 raise UsageError(f"cursor {cursor} is beyond the end of session {session_id}, which is {session.head}")
             if history and cursor.seq < session.base_seq:
-                async for event in self._read_ancestors(session, cursor.seq):
+                async for event in read_past(self.database, session_id, after=cursor.seq, upto=session.base_seq):
                     yield FollowedItem("event", session_id, Cursor(event.seq), event)
                 cursor = Cursor(session.base_seq)
             if cursor.seq < floor:  # also the log of a child, of which what is below its base is in its ancestors
@@ -206,16 +205,6 @@ class FollowHub:
             follower = _Follower(session, FollowFold(session_id, whole=whole), session.created_at)
             self._followers.setdefault(session_id, set()).add(follower)
             return follower
-
-    async def _read_ancestors(self, session: SessionRow, after: int) -> AsyncIterator[Event]:
-        """Yield what a child reads of its ancestors' logs."""
-        while after < session.base_seq:
-            async with self.database.connection() as conn:
-                lineage = await load_lineage(conn, session.id, session)
-                page = await read_lineage(conn, lineage, after=after, upto=session.base_seq, limit=EVENTS_PER_READ)
-            for event in page:
-                yield event
-            after = page[-1].seq if page else session.base_seq
 
     def _all(self) -> Iterator[_Follower]:
         return (follower for followers in self._followers.values() for follower in followers)
