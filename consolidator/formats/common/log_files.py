@@ -45,6 +45,14 @@ def find_files(path: Path, *suffixes: str) -> Iterator[Path]:
         yield Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
+def list_folder(folder: Path, suffix: str) -> list[Path]:
+    """Return what a folder itself holds with a suffix, sorted by name; nothing where there is no such folder."""
+    try:
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def file_finder(
     *suffixes: str, keep: Callable[[Path], bool] = lambda _: True, order: Callable[[Path], Any] | None = None
 ) -> Callable[[Path], Iterator[Path]]:
@@ -131,7 +139,8 @@ def open_log(path: Path) -> io.BufferedReader:
 def read_whole(path: Path, most: int) -> bytes | None:
     """Return the contents of a file; None if it is larger than `most` bytes."""
     with open_log(path) as file:
-        content = file.read(most + 1)
+        size = most if path.suffix == PACKED else os.fstat(file.fileno()).st_size
+        content = file.read(min(size, most) + 1)
     return None if len(content) > most else content
 
 
