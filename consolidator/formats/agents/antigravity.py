@@ -104,7 +104,7 @@ class _Transcript:
         else:
             yield from drafts.words(request[1], text[request.end() :])
 
-    def _draft_result(self, call_id: str, text: str, code: Any, *, aborted: bool = False) -> drafts.Drafts:
+    def _draft_result(self, call_id: str, text: str, code: Any, *, aborted: bool = False) -> Statements:
         tool = self._tools.pop(call_id, None)
         if tool is None:
             yield Skipped("result")  # of no call that the transcript has
