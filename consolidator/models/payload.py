@@ -127,6 +127,7 @@ class PolicyDecision(Payload):
         "fact_stated",  # memory was asked to remember a `statement`
         "fact_forgotten",  # memory was asked to forget a fact
         "fact_restored",  # a person took that back
+        "memory_received",  # a person brought in what another installation believes
     ]
 
 
