@@ -17,7 +17,14 @@ from consolidator.cli.output import ProjectOption, confirm, emit, pluralize, pri
 from consolidator.cli.streams import write_text
 from consolidator.errors import NotFound, UsageError
 from consolidator.service.credentials import load_token
-from consolidator.service.memory.moving import Received, export_memory, import_memory, read_bundle
+from consolidator.service.memory.moving import (
+    MemoryBundle,
+    Received,
+    export_memory,
+    import_memory,
+    read_bundle,
+    read_documents,
+)
 from consolidator.settings import load_settings
 
 _SSH_SECONDS = 600
@@ -53,7 +60,10 @@ def export_memory_command(
 
 
 def import_memory_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `memory export` wrote; - reads standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="What `memory export` wrote (- is standard input), Markdown, or a folder."),
+    ],
     project: Into = None,
     propose: Annotated[
         bool, typer.Option("--propose", help="Take a file that this installation's key did not sign, as proposals.")
@@ -62,15 +72,19 @@ def import_memory_command(
     """Import what another installation believes. Importing it again adds nothing.
 
     What your own key signed is believed by the usual rules; anything else waits for your word on each statement
-    (`consolidator facts --review`).
+    (`consolidator facts --review`): also the points of a CLAUDE.md or AGENTS.md, or of an agent's memory folder.
     """
-    _import(read_text(file), load_token(load_settings().home), project, is_agreed=propose)
+    path = Path(file)
+    if path.suffix == ".md" or path.is_dir():
+        bundle = read_documents(path, project)
+    else:
+        bundle = read_bundle(read_text(file), load_token(load_settings().home))
+    _import(bundle, project, is_agreed=propose)
 
 
-def _import(text: str, key: str, project: str | None, *, is_agreed: bool = False) -> None:
-    bundle = read_bundle(text, key)
+def _import(bundle: MemoryBundle, project: str | None, *, is_agreed: bool = False) -> None:
     if not bundle.is_signed and not is_agreed:
-        print_note(f"this installation's key did not sign it; it says that it comes from {bundle.installation}")
+        print_note(f"this installation's key did not sign it: it comes from {bundle.installation}, as far as is known")
         confirm(
             f"Take {pluralize(len(bundle.rows), 'statement')} as proposals, which no agent is told?",
             "nothing was imported",
@@ -107,4 +121,4 @@ def sync_memory_command(
         raise NotFound(f"ssh to {host} failed: {error}") from error
     if answer.returncode != 0:
         raise NotFound(f"`ssh {host} {command}` ended with exit code {answer.returncode}")
-    _import(answer.stdout, key, project)
+    _import(read_bundle(answer.stdout, key), project)

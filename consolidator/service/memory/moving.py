@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,19 @@ from pydantic import ValidationError
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ImportRefused
+from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.candidates import session_context
-from consolidator.memory.facts.remembered import RECEIVED, RECEIVED_EXTRACTOR, clean_statement, read_received
+from consolidator.memory.facts.remembered import (
+    MAX_STATEMENT_CHARS,
+    RECEIVED,
+    RECEIVED_EXTRACTOR,
+    as_sentence,
+    clean_statement,
+    read_received,
+)
+from consolidator.memory.facts.rule_block import BEGINNING, END
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.moved_memory import MovedMemory
@@ -48,6 +58,14 @@ NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
 MAX_QUOTES, MAX_QUOTE = 3, 300
+
+
+MAX_DOCUMENTS = 200  # of a folder
+_POINT = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(.+(?:\n[ \t]+(?![-*+\d ]).+)*)", re.MULTILINE)  # of a list
+_FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
+_OWN_BLOCK = re.compile(rf"{re.escape(BEGINNING)}.*?{re.escape(END)}", re.DOTALL)  # of accepted rules
+_MARKS = re.compile(r"\*\*|(?<!\w)\[[ x]\] ")
+_DIRECTORY = re.compile(r'"cwd":\s*("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +225,46 @@ def read_bundle(text: str, key: str) -> MemoryBundle:
     return MemoryBundle(installation, is_signed, moved)
 
 
+def read_documents(path: Path, project: str | None = None) -> MemoryBundle:
+    """Return the points of an agent's notes or of an instruction file, as proposals: of one file, or of a folder's.
+
+    Claude Code and Codex say of their memory folders that the agent writes them, and of CLAUDE.md and AGENTS.md that
+    people do; nothing proves either. The project is that of the transcripts beside the notes, or of the file's folder.
+    """
+    files = sorted(path.rglob("*.md"))[:MAX_DOCUMENTS] if path.is_dir() else [path]
+    rows = [row for file in files for row in _read_points(file, project or _find_project(file))]
+    return MemoryBundle(str(path).replace(str(Path.home()), "~", 1)[:200], is_signed=False, rows=rows)
+
+
+def _read_points(file: Path, project: str | None) -> Iterator[MovedMemory]:
+    try:
+        text, since = file.read_text("utf-8", "replace")[:MAX_LINE], datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except OSError as error:
+        raise ImportRefused(f"{file} cannot be read: {error.strerror}") from error
+    text = _OWN_BLOCK.sub("", _FENCE.sub("", text))
+    agent = ALL_AGENTS if project else "codex" if ".codex" in file.parts else "claude-code"
+    for point in dict.fromkeys(" ".join(match[1].split()) for match in _POINT.finditer(text)):
+        words = _MARKS.sub("", point)
+        if 2 < len(words) <= MAX_STATEMENT_CHARS and text_harm(words) is None:
+            shared = {"subject": "user", "predicate": "remember", "value": words, "sentence": as_sentence(words)}
+            quote = [(words, since, file.name)]
+            yield _row(
+                "fact", quote, agent=agent, project=project, fact_kind="project", trust="agent", since=since, **shared
+            )
+
+
+def _find_project(file: Path) -> str | None:
+    """Return the project that a document is about; None for what holds everywhere."""
+    if file.is_relative_to(Path.home() / ".claude" / "projects"):
+        folder = next(parent for parent in file.parents if parent.parent.name == "projects")
+        for log in sorted(folder.glob("*.jsonl"), key=lambda log: -log.stat().st_mtime)[:5]:
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                if (match := _DIRECTORY.search(lines.read(MAX_LINE))) is not None:
+                    return derive_project(json.loads(match[1]))
+    is_agents = any(file.is_relative_to(Path.home() / folder) for folder in (".claude", ".codex"))
+    return None if is_agents else derive_project(str(file.absolute().parent))
+
+
 async def import_memory(
     database: Database, bundle: MemoryBundle, *, project: str | None = None, viewer: Viewer = OWNER
 ) -> Received:
@@ -255,7 +313,7 @@ async def _receive(
 
 def _list_data(rows: Iterable[MovedMemory], received: Received) -> Iterator[dict[str, Any]]:
     """Yield rows as events hold them: redacted, with where each comes from beside the words that it rests on."""
-    held = None if received.is_signed else f"from {received.installation}, whose bundle your key did not sign"
+    held = None if received.is_signed else f"from {received.installation}: nothing proves who said it"
     for row in rows:
         words = f"“{row.quotes[-1].text}”" if row.quotes else row.sentence
         count = f"{row.sessions} session{'' if row.sessions == 1 else 's'}"
