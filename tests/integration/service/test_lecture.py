@@ -101,7 +101,10 @@ async def test_a_call_that_is_not_idempotent_is_never_made_again_and_waits_for_a
         made.append(what)
         return "paid"
 
-    replies: list[ScriptedReply | str | dict[str, Any]] = [ScriptedReply.calling(("pay", {"what": "it"})), "I do not know whether it was paid."]
+    replies: list[ScriptedReply | str | dict[str, Any]] = [
+        ScriptedReply.calling(("pay", {"what": "it"})),
+        "I do not know whether it was paid.",
+    ]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
         session = await agent.open(KEY)
         with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):
