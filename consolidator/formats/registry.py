@@ -9,7 +9,19 @@ from typing import cast
 from consolidator.errors import UsageError
 from consolidator.formats import bundle, claw0, native, pi
 from consolidator.formats.agent_folders import log_folders
-from consolidator.formats.agents import aider, cline, copilot, cursor, gemini, goose, kimi, opencode, openhands, qwen
+from consolidator.formats.agents import (
+    aider,
+    antigravity,
+    cline,
+    copilot,
+    cursor,
+    gemini,
+    goose,
+    kimi,
+    opencode,
+    openhands,
+    qwen,
+)
 from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -29,6 +41,7 @@ FORMATS: dict[str, Format] = {
         opencode,
         cline,
         copilot,
+        antigravity,
         goose,
         kimi,
         openhands,
@@ -69,9 +82,9 @@ def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
 
 
 def find_log_files(path: Path) -> Iterator[Path]:
-    """Yield the log-like files at or below a path, sorted."""
+    """Yield the log-like files at or below a path, sorted; of a conversation that is a folder its last one."""
     suffixes = (".jsonl", ".jsonl.zst", ".json", "opencode.db", "sessions.db", ".aider.chat.history.md")
-    yield from find_files(path, *suffixes)
+    yield from openhands.last_events(find_files(path, *suffixes))
 
 
 def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:

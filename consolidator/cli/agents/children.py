@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, cast
 
 import typer
@@ -176,7 +177,8 @@ def _render_delta(delta: dict[str, Any]) -> str:
         return ""
     calls = sum(delta["tools"].values())
     parts = [pluralize(delta["events"], "event"), pluralize(delta["messages"], "message"), pluralize(calls, "call")]
-    return ", ".join([*parts, f"{delta['input_tokens'] + delta['output_tokens']:,} tokens", f"{delta['cost']} USD"])
+    cost = f"{Decimal(str(delta['cost'])):f}"
+    return ", ".join([*parts, f"{delta['input_tokens'] + delta['output_tokens']:,} tokens", f"{cost} USD"])
 
 
 BRANCHES = table(

@@ -21,7 +21,7 @@ import psycopg
 
 from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
-from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
@@ -55,12 +55,18 @@ class _Follower:
     session: SessionRow
     fold: FollowFold
     low: datetime  # no event to come is older
+    is_placed: bool = False  # whether it is known where it stands: nothing is read for it before
     is_dirty: bool = False  # whether there may be something to read
     is_over: bool = False  # whether nothing comes after `items`
     items: list[FollowedItem] = field(default_factory=list)
     marks: SessionMarks | None = None  # the state that it was told last
     active_at: float = field(default_factory=time.monotonic)  # when an item came last
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there may be something to read, and all that was read is taken."""
+        return self.is_placed and self.is_dirty and not self.items
 
     @property
     def awaits_pieces(self) -> bool:
@@ -173,7 +179,7 @@ class FollowHub:
                 async with self.database.connection() as conn:
                     mark = await store.find_last_mark(conn, session.id, cursor.seq, session.ingest_bounds)
                 fold.position = restore_position(cursor, mark)
-            follower.is_dirty = True
+            follower.is_placed = follower.is_dirty = True
             while not (follower.is_over and not follower.items):
                 self._wake.set()  # it has taken what was read, and can be given more
                 await follower.changed.wait()
@@ -222,7 +228,7 @@ class FollowHub:
                 await self._read_pieces()
                 await self._renew_marks()
                 self._is_failing = False
-            except (ConsolidatorError, psycopg.Error, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - nobody else reads for the followers
                 if not self._is_failing:
                     log.warning("followed sessions cannot be read: %s", redact(str(error)))
                 self._is_failing = True
@@ -244,7 +250,7 @@ class FollowHub:
 
     async def _read_dirty(self) -> None:
         """Read what is new for followers that have taken all before, in one round trip for each kind."""
-        due = [follower for follower in self._all() if follower.is_dirty and not follower.items][:_FOLLOWERS_PER_READ]
+        due = [follower for follower in self._all() if follower.is_due][:_FOLLOWERS_PER_READ]
         if not due:
             return
         for follower in due:  # before the read: what comes meanwhile is read next
@@ -260,7 +266,7 @@ class FollowHub:
                 follower.is_dirty = True
             else:
                 follower.note_state(marks.get(follower.session.id))
-        if any(follower.is_dirty and not follower.items for follower in self._all()):
+        if any(follower.is_due for follower in self._all()):
             self._wake.set()
 
     async def _read_pieces(self) -> None:
