@@ -78,7 +78,9 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     ended = owner.post(f"{path}/end", json={"reason": "done"})
     assert ended.json()["status"] == "ended"
     assert owner.post(f"{path}/end").json() == ended.json()
-    for action in ("messages", "steer", "follow-up", "stop", "wake"):
+    woken = owner.post(f"{path}/wake").json()
+    assert (woken["state"], woken["action"], woken["pending"]) == ("SESSION_TERMINATED", "noop", False)
+    for action in ("messages", "steer", "follow-up", "stop"):
         refused = owner.post(f"{path}/{action}", json={"text": "More"})
         assert (refused.status_code, refused.json()["type"]) == (409, "urn:consolidator:problem:session-closed")
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] != session["id"]
