@@ -43,6 +43,7 @@ def model_environment(environment: dict[str, str], url: str) -> dict[str, str]:
 
 
 def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[str, str], tmp_path: Path) -> None:
+    """C1, C13, C14, L26."""
     page = (ROOT / "docs/sessions.md").read_text()
     assert "consolidator chat --tools examples/mytools.py" in page
     assert all(f"{name}=" in page for name in ("CONSOLIDATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"))

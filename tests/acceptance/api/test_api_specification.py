@@ -143,7 +143,12 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
     labelled = {"label": "before the swap", "metadata": {"strategy": "lp"}}
     checkpoint = owner.post(f"/sessions/{session['id']}/checkpoint", json=labelled).json()
-    override = {"model": "gpt-4o", "system_prompt": "Think twice.", "max_cost_usdc": 2}
+    override = {
+        "model": "gpt-4o",
+        "system_prompt": "Think twice.",
+        "max_cost_usdc": 2,
+        "compaction": {"threshold": 0.4},
+    }
     resumed = owner.post(
         f"/sessions/{session['id']}/resume", json={"checkpoint_id": checkpoint["id"], "config_override": override}
     )
@@ -151,6 +156,14 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     child = resumed.json()
     assert child["session_id"] != session["session_id"]
     assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", 2, "Think twice.")
+    assert child["config"]["compaction_threshold"] == 0.4
+    owner.patch("/agents/swapper", json={"template": "You swap $pair."}).raise_for_status()
+    template = {"name": "swapper", "version": None, "params": {"pair": "ETH/USDC"}}
+    other = owner.post(
+        f"/sessions/{session['id']}/resume",
+        json={"checkpoint_id": checkpoint["id"], "config_override": {"template": template}},
+    ).json()
+    assert (other["config"]["system"], other["model"]) == ("You swap ETH/USDC.", "gpt-4o-mini")
     shown = owner.get(f"/sessions/{session['id']}").json()
     assert [each["label"] for each in shown["checkpoints"]] == ["before the swap"]
     second = owner.post(f"/sessions/{session['id']}/checkpoint", json={"label": "again"}).json()
