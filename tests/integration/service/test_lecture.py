@@ -19,7 +19,7 @@ from consolidator.service.sessions.following import acknowledge
 from consolidator.store.sessions import sessions as store
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
-from tests.runtime import KEY, RecordingChannel, open_agent
+from tests.runtime import KEY, RecordingChannel, Replies, open_agent
 from tests.support import SimulatedKill
 
 CALLS: list[tuple[str, bool]] = []  # ids of calls of the tool, and whether each was made again
@@ -107,7 +107,7 @@ async def test_a_call_that_is_not_idempotent_is_never_made_again_and_waits_for_a
         made.append(what)
         return "paid"
 
-    replies = [ScriptedReply.calling(("pay", {"what": "it"})), "I do not know whether it was paid."]
+    replies: Replies = [ScriptedReply.calling(("pay", {"what": "it"})), "I do not know whether it was paid."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
         session = await agent.open(KEY)
         with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):
