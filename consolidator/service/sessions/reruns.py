@@ -106,7 +106,7 @@ async def rerun_session(
     live_tools: bool = False,
     viewer: Viewer = OWNER,
 ) -> Rerun:
-    """Run a session, or the one in a bundle, again from a person's message on, and compare.
+    """Run a session, or the one in a bundle, again from a person's message on (at a seq or after it), and compare.
 
     By default from the first that it answered itself: what a fork reads of its ancestors, others answered.
 
@@ -114,7 +114,7 @@ async def rerun_session(
     with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
     What people and programs changed in its scratchpad and tasks is changed again, where they did; a steer comes again
     where it came, between the calls of its turn.
-    Raises NotFound, Forbidden, and UsageError for a seq at which no person's message stands.
+    Raises NotFound, Forbidden, and UsageError for a seq after which no person's message stands.
     """
     viewer.check_may("write")
     recorded = await open_source(database, source, viewer=viewer)
@@ -126,8 +126,12 @@ async def rerun_session(
             f"{hint if recorded.base_seq else ''}"
         )
     run = await read_recording(database, recorded.id, after=start - 1)
+    if not run.messages:
+        raise UsageError("no person's message comes there: there is nothing to run again")
+    first = run.messages[0]
+    if first.seq > start:  # without the calls of the turn before
+        run = await read_recording(database, recorded.id, after=first.seq - 1)
     messages, recording = run.messages, run.calls
-    first = _first_message(messages, from_seq)
     offered = await _offered_tools(database, settings, recorded, tools)
     toolbox = RecordedToolbox(offered, recording, live=live_tools)
     rerun_overrides = replace(overrides or Overrides(), tools=list(toolbox.names))
@@ -226,14 +230,6 @@ async def _repeat(
             message = upcoming.popleft()
         await replay.advance(message.seq)
         await send_message(harness.database, session_id, message.text, speaker=message.speaker, viewer=REPEATER)
-
-
-def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:
-    if not messages:
-        raise UsageError("no person's message comes there: there is nothing to run again")
-    if from_seq is not None and messages[0].seq != from_seq:
-        raise UsageError(f"event {from_seq} is no person's message; the next one is {messages[0].seq}")
-    return messages[0]
 
 
 async def _offered_tools(
