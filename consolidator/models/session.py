@@ -8,8 +8,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from consolidator.models.table import table_of
-
 StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed"]
 SessionOrder = Literal["latest", "created", "runs"]
 
@@ -141,6 +139,3 @@ class SessionCursor:
 
     at: datetime  # when the last thing happened in it, or when it was created, as the order is
     id: str
-
-
-SessionTable = table_of("session", SessionRow)

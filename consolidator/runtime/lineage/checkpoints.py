@@ -136,7 +136,13 @@ async def restore_checkpoint(
             checkpoint = await _get_unexpired(conn, viewer, checkpoint_id or "", "write", now)
         else:
             session = await get_session(conn, viewer, session_id, "write")
-            checkpoint = await _find_restorable(conn, session, checkpoint_id, now)
+            if checkpoint_id is None:
+                restored = await store.get_last_unexpired(conn, session.id, now=now)
+            else:
+                restored = await store.get(conn, checkpoint_id)
+            if restored is None or restored.session_id != session.id or restored.has_expired(now):
+                raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
+            checkpoint = restored
     request = ChildRequest(
         kind="resume",
         at=checkpoint.seq,
@@ -176,19 +182,6 @@ async def _get_unexpired(
     checkpoint = await _get(conn, viewer, checkpoint_id, scope)
     if checkpoint.has_expired(now):
         raise store.not_found(checkpoint_id)
-    return checkpoint
-
-
-async def _find_restorable(
-    conn: Connection, session: SessionRow, checkpoint_id: str | None, now: datetime
-) -> CheckpointRow:
-    """Return a session's checkpoint of this id, or that of the latest point. Raises NotFound."""
-    if checkpoint_id is None:
-        checkpoint = await store.get_last_unexpired(conn, session.id, now=now)
-    else:
-        checkpoint = await store.get(conn, checkpoint_id)
-    if checkpoint is None or checkpoint.session_id != session.id or checkpoint.has_expired(now):
-        raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
     return checkpoint
 
 

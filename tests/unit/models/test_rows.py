@@ -16,7 +16,7 @@ from sqlmodel import SQLModel, select
 import consolidator.models
 from consolidator.database import schema
 from consolidator.models.fact import FactRow, FactTable
-from consolidator.models.session import SessionRow, SessionTable
+from consolidator.models.solution import SolutionRow, SolutionTable
 
 NULLABLE: dict[str, dict[str, bool]] = {}  # table -> column -> whether it may be null
 for _table, _column, _, _required in schema.columns():
@@ -46,7 +46,7 @@ def nullable_fields(row: type) -> dict[str, bool]:
 
 def test_lists_are_composed_of_sqlmodel_tables_with_the_columns_of_their_rows() -> None:
     """K2."""
-    tables = {SessionTable: SessionRow, FactTable: FactRow}
+    tables = {SolutionTable: SolutionRow, FactTable: FactRow}
     for table, row in tables.items():
         assert issubclass(table, SQLModel)
         assert set(table.__table__.columns.keys()) <= NULLABLE[ROWS[row]].keys()
