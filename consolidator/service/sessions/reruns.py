@@ -139,7 +139,7 @@ async def begin_rerun(
     live_tools: bool = False,
     viewer: Viewer = OWNER,
 ) -> BegunRerun:
-    """Begin to run a session, or the one in a bundle, again from a person's message on, to compare the two.
+    """Begin to run a session, or the one in a bundle, again from the message at a seq or after it, to compare them.
 
     By default from the first that it answered itself: what a fork reads of its ancestors, others answered.
 
@@ -147,7 +147,7 @@ async def begin_rerun(
     with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
     What people and programs changed in its scratchpad and tasks is changed again, where they did; a steer comes again
     where it came, between the calls of its turn.
-    Raises NotFound, Forbidden, and UsageError for a seq at which no person's message stands.
+    Raises NotFound, Forbidden, and UsageError for a seq after which no person's message stands.
     """
     viewer.check_may("write")
     recorded = await open_source(database, source, viewer=viewer)
@@ -162,8 +162,8 @@ async def begin_rerun(
     if not run.messages:
         raise UsageError("no person's message comes there: there is nothing to run again")
     first = run.messages[0]
-    if from_seq not in (None, first.seq):
-        raise UsageError(f"event {from_seq} is no person's message; the next one is {first.seq}")
+    if first.seq > start:  # without the calls of the turn before
+        run = await read_recording(database, recorded.id, after=first.seq - 1)
     offered = list(tools) if tools is not None else await _offered_tools(database, recorded)
     toolbox = RecordedToolbox(offered, run.calls, live=live_tools)
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=overrides, is_rerun=True)
