@@ -63,7 +63,6 @@ class _Transcript:
         self._session = Conversation(
             folder.name if folder != path else path.stem,
             cwd=_find_directory(path),
-            kind="sub-agent" if self._parent else "root",
             parent=self._parent,
         )
         self._tools: dict[str, str] = {}  # by number of the step that will answer: calls without a result
