@@ -35,6 +35,7 @@ class Conversation:
     version: object = None  # of the agent
     branch: object = None
     agent: str | None = None  # None: the format's name
+    channel: str = "cli"
     kind: str | None = None  # None: a sub-agent's where it has a parent
     parent: object = None
     copied_from: str | None = None  # the session whose records these repeat
@@ -89,17 +90,17 @@ class _Frame:
         """Yield the items of one record."""
         time_field = occurred_at_field(_first(record, self._form.time))
         kind = str(_first(record, self._form.kind))
-        skipped = kind if kind in self._form.silent else f"type:{kind[:_MAX_KIND]}"
+        skipped = Skipped(kind if kind in self._form.silent else f"type:{kind[:_MAX_KIND]}")
         is_told = False
         part = 0
         for draft in drafts:
             if isinstance(draft, Conversation):
                 self._current = draft
-                if draft.begins:
+                if draft.begins and draft != self._announced:
                     is_told = True
                     yield from self._announce(line)
             elif isinstance(draft, Skipped):
-                skipped = draft.kind
+                skipped = draft
             elif isinstance(draft, Problem):
                 is_told = True
                 yield Problem(draft.reason, line)
@@ -112,7 +113,8 @@ class _Frame:
                 part += 1
                 yield ForeignEvent(key, event_type, data, tool_name=data.get("tool"), line=line)
         if not is_told:
-            yield Skipped(skipped, line, describe_shape(record) if skipped.startswith("type:") else None)
+            is_unknown = skipped.shape is None and skipped.kind.startswith("type:")
+            yield Skipped(skipped.kind, line, describe_shape(record) if is_unknown else skipped.shape)
 
     def _make_key(self, record: dict[str, Any], part: int, event_type: EventType, data: dict[str, Any]) -> str:
         if self._form.key is not None:
@@ -134,7 +136,7 @@ class _Frame:
         yield ForeignSession(
             origin=session.origin,
             agent=session.agent or self._form.name,
-            channel="cli",
+            channel=session.channel,
             project=derive_project(session.cwd),
             model=session.model if isinstance(session.model, str) else None,
             kind=session.kind or ("sub-agent" if parent else "root"),
