@@ -28,7 +28,7 @@ from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.records import start_event
+from consolidator.formats.common.records import silent_kinds, start_event
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -45,6 +45,7 @@ _WORDS: tuple[str, ...] = (
     "isCompactSummary",
 )
 _WORDS += ("isApiErrorMessage", "origin", "planContent", "promptSource", "userType", "toolUseResult", "toolDenialKind")
+_SILENT = silent_kinds(NAME)
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
@@ -253,6 +254,6 @@ def _skipped_kind(line: Mapping[str, Any]) -> str:
         return f"system:{line.get('subtype')}"
     if kind == "attachment" and isinstance(line.get("attachment"), Mapping):
         return f"attachment:{line['attachment'].get('type')}"
-    if kind in ("progress", "summary", "file-history-snapshot", "queue-operation", "pr-link"):
+    if kind in _SILENT:
         return kind
     return f"{kind}:empty" if kind in DRAFTERS else f"type:{kind}"
