@@ -24,7 +24,7 @@ class AgentLog:
     """Builds the log of one agent; of JSONL, unless a builder says otherwise."""
 
     name: ClassVar[str]
-    file: ClassVar[str]  # below the folder
+    file: str  # below the folder
     project: ClassVar[str | None] = PROJECT
     has_results: ClassVar[bool] = True
     tells_failure: ClassVar[bool] = True
