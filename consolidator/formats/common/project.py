@@ -24,9 +24,9 @@ _GIT_FILE = re.compile(r"gitdir:\s*(?P<repository>.+)/\.git/worktrees/(?P<name>[
 _MAX_GIT_FILE = 4096  # bytes
 
 
-def derive_project(cwd: str | None) -> str | None:
+def derive_project(cwd: object) -> str | None:
     """Return the project of a working directory: a worktree's repository, else the normalised directory."""
-    path = _normalise(cwd or "")
+    path = _normalise(cwd if isinstance(cwd, str) else "")
     if match := _AGENTS_WORKTREE.fullmatch(path):
         repository = _read_repository(Path(match["worktree"]))
         return repository or f"{match['home']}/{match['codex'] or match['cursor']}"
