@@ -94,7 +94,9 @@ NOT_THERE = re.compile(  # says that something is not there, or not understood
     re.IGNORECASE,
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
-NO_FOLDER = re.compile(r"^(?:\(eval\):cd:\d+|\S*sh: (?:line )?\d+: cd): .", re.MULTILINE)  # a `cd` failed
+NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
+    r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE
+)
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
 _BOX = re.compile(

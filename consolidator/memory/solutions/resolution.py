@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -95,12 +95,10 @@ class LaterCall:
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
         best = max(match_operations(failing, operation) for operation in self.operations)
-        if best is not OperationMatch.NONE or self.call.index - record.index > ELSEWHERE_WINDOW:
-            return best
-        if NOT_THERE.search(record.headline) and is_moved_file(failing, self.operations[0]):
-            return OperationMatch.SAME
-        anywhere = replace(failing, directory=None if is_wrong_place(record.headline) else failing.directory)
-        return max(match_operations(anywhere, operation) for operation in self.operations)
+        is_near = self.call.index - record.index <= ELSEWHERE_WINDOW
+        if best is OperationMatch.NONE and is_near and NOT_THERE.search(record.headline):
+            return OperationMatch.SAME if is_moved_file(failing, self.operations[0]) else best
+        return best
 
 
 def grade_resolution(
