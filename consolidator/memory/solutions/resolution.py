@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls import guards, tool_kinds
+from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.file_writes import written_paths
 from consolidator.memory.calls.operation import Operation, parse_operations
-from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.line_kinds import NOT_THERE
@@ -128,26 +127,17 @@ def is_refused_commit(record: ErrorRecord) -> bool:
     return record.operation == "sh:git commit" and not _GIT_SAYS.search(f"{record.headline}\n{record.quote}")
 
 
-def is_check(step: FixStep) -> bool:
-    """Whether a step checks or formats what would be committed."""
-    return is_shell_symbol(step.symbol) and any(
-        command.program in tool_kinds.CHECKING_PROGRAMS or tool_kinds.CHECKING_SUBCOMMANDS.search(command.name)
-        for command in parse_commands(step.argument)
-    )
-
-
 def pick_maker(steps: Sequence[FixStep]) -> int | None:
     """Return the position of the command that made the check of a refused commit pass; None where edits did.
 
-    A command that fixes comes first, then the last one that checks, then any.
+    A command that fixes comes first, then the last one.
     """
     acting = [n for n, step in enumerate(steps) if not is_inspection(step.symbol)]
     if any(is_edit(steps[n].symbol) for n in acting):
         return None
     acting = [n for n in acting if is_shell_symbol(steps[n].symbol) and not steps[n].symbol.startswith("sh:git ")]
     fixing = [n for n in acting if _FIXING.search(steps[n].argument)]
-    checks = [n for n in acting if is_check(steps[n])]
-    return next((group[-1] for group in (fixing, checks, acting) if group), None)
+    return next((group[-1] for group in (fixing, acting) if group), None)
 
 
 def is_wrong_place(headline: str) -> bool:
