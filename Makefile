@@ -8,7 +8,7 @@ MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py 
 	tests/integration/nights/test_kill.py tests/integration/nights/test_latest_digests.py \
 	tests/integration/nights/test_i8_nightly_is_batch.py tests/integration/runtime/test_session_tails.py
 
-.PHONY: demo test setup lint matrix test-pythons bench export-session replay sbom hashes clean
+.PHONY: demo test setup lint matrix test-pythons bench docs export-session replay sbom hashes clean
 
 setup: .venv/.ready
 
@@ -50,6 +50,11 @@ replay: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+# The documentation as a site, in build/site; it fails for a link that leads nowhere.
+docs: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # What the product is made of, with PostgreSQL and pgvector, as CycloneDX JSON.
 sbom: setup

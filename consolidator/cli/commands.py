@@ -53,6 +53,14 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
         "blame": ("memory.explain:blame_command", "which memory stood behind a call, or what is known of a file"),
         "next": ("memory.procedures:next_command", "what usually follows in a session"),
+        "memory": (
+            {
+                "export": ("memory.moving:export_memory_command", "write what is believed here into one signed file"),
+                "import": ("memory.moving:import_memory_command", "import what another installation believes"),
+                "sync": ("memory.moving:sync_memory_command", "fetch it from another machine over ssh"),
+            },
+            "memory that moves: export, import, sync",
+        ),
         "revisions": ("nights.runs:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("start.ui:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
         "proxy": ("start.proxy:proxy_command", "record what any agent asks of a model, on the way"),

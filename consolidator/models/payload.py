@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from consolidator.errors import InvalidEvent
 
@@ -39,7 +39,7 @@ class EventType(StrEnum):
 class Payload(BaseModel):
     """The fields that every payload has."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     v: int = 1
     occurred_at: str | None = None
@@ -127,6 +127,7 @@ class PolicyDecision(Payload):
         "fact_stated",  # memory was asked to remember a `statement`
         "fact_forgotten",  # memory was asked to forget a fact
         "fact_restored",  # a person took that back
+        "memory_received",  # a person brought in what another installation believes
     ]
 
 
@@ -188,7 +189,6 @@ PAYLOADS: Mapping[EventType, type[Payload]] = {
     EventType.SUBAGENT_SPAWN: SubAgentSpawn, EventType.SUBAGENT_COMPLETE: SubAgentComplete,
     EventType.APPROVAL_REQUESTED: Approval, EventType.APPROVAL_GRANTED: Approval, EventType.APPROVAL_DENIED: Approval,
 }  # fmt: skip
-_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {kind: TypeAdapter(PAYLOADS[kind]) for kind in EventType}
 
 
 def check_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,12 +204,12 @@ def check_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, A
 
 def _validate(event_type: EventType, data: Mapping[str, Any]) -> None:
     try:
-        _ADAPTERS[event_type].validate_python(data)
+        PAYLOADS[event_type].model_validate(data)
     except ValidationError as error:
         if all(problem["type"] != "string_unicode" for problem in error.errors(include_input=False)):
             raise
         # Logs that were cut in the middle of an emoji hold lone surrogates. They are kept; only pydantic rejects them.
-        _ADAPTERS[event_type].validate_python(_without_surrogates(data))
+        PAYLOADS[event_type].model_validate(_without_surrogates(data))
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -37,7 +37,9 @@ _BOUNDS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 _TASKS = frozenset({EventType.TASK_START, EventType.TASK_END})
 _SUBAGENTS = frozenset({EventType.SUBAGENT_SPAWN, EventType.SUBAGENT_COMPLETE})
 _VERDICTS = frozenset({EventType.APPROVAL_GRANTED, EventType.APPROVAL_DENIED})
-_OWNERS_DECISIONS = frozenset({"configuration_changed", "call_settled", "turn_stopped", "fact_restored"})
+_OWNERS_DECISIONS = frozenset(
+    {"configuration_changed", "call_settled", "turn_stopped", "fact_restored", "memory_received"}
+)
 
 # Which types each role may append. Messages and decisions have rules of their own below.
 _TYPES: Mapping[Role, frozenset[EventType]] = {

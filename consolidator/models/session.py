@@ -8,8 +8,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from consolidator.models.table import table_of
-
 StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed"]
 SessionOrder = Literal["latest", "created", "runs"]
 
@@ -90,6 +88,11 @@ class SessionRow:
         return self.origin is not None or self.recorded_by is not None
 
     @property
+    def channel_name(self) -> str:
+        """The name of the channel that its messages are sent to."""
+        return self.channel or "direct"
+
+    @property
     def is_dry_run(self) -> bool:
         """Whether tools with side effects do not run in it."""
         return self.simulated and not self.config.get("live_tools")
@@ -136,6 +139,3 @@ class SessionCursor:
 
     at: datetime  # when the last thing happened in it, or when it was created, as the order is
     id: str
-
-
-SessionTable = table_of("session", SessionRow)

@@ -27,6 +27,7 @@ from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, t
 from consolidator.ui.logins import LOGIN_SECONDS, Logins
 from consolidator.ui.pages.attention import ATTENTION
 from consolidator.ui.pages.facts import FACTS, RULES
+from consolidator.ui.pages.helped import HELPED
 from consolidator.ui.pages.nights import NIGHTS, SYSTEM
 from consolidator.ui.pages.procedures import PROCEDURES, SOLUTIONS
 from consolidator.ui.pages.projects import BRIEF, PROJECTS, RECALL, SEARCH
@@ -35,7 +36,7 @@ from consolidator.ui.pages.today import TODAY
 from consolidator.ui.view import PageModule, PageRequest, PageServices, Section, redirect, route
 
 SECTIONS: tuple[Section, ...] = (
-    Section("Today", (TODAY, ATTENTION)),
+    Section("Today", (TODAY, HELPED, ATTENTION)),
     Section("Memory", (PROJECTS, BRIEF, FACTS, SOLUTIONS, PROCEDURES, RULES, RECALL)),
     Section("Sessions", (SESSIONS, COMPARE)),
     Section("System", (NIGHTS, SYSTEM)),
@@ -106,7 +107,7 @@ async def _log_in(page: PageRequest) -> Response:
     if cookie is None:
         advice = "Each link works once, for five minutes. Type `consolidator ui` in a terminal for a new one."
         raise PageProblem(401, "This link was used, or is too old", advice)
-    response = page.show("login.html")
+    response = page.show("notice.html", title="You are logged in", advice="", goes_on="Go on to Today")
     response.headers["refresh"] = f"0; url={PREFIX}/today"
     response.set_cookie(
         cookie_name(page.headers),
@@ -125,7 +126,8 @@ async def _log_out(page: PageRequest) -> Response:
     name = cookie_name(page.headers)
     page.services.logins.log_out(page.cookies.get(name, ""))
     page.state.login = None
-    response = page.show("logout.html")
+    advice = "To come back, type `consolidator ui` in a terminal."
+    response = page.show("notice.html", title="You are logged out", advice=advice, goes_on="")
     response.delete_cookie(name, path=PREFIX, httponly=True, samesite="strict")
     return response
 
@@ -135,9 +137,9 @@ async def _show_start(page: PageRequest) -> Response:
 
 
 def _show_problem(request: Request, problem: PageProblem) -> Response:
-    return PageRequest(request.scope).show(
-        "problem.html", status=problem.status, title=problem.title, advice=problem.advice
-    )
+    page = PageRequest(request.scope)
+    goes_on = "Back to Today" if getattr(page.state, "login", None) else ""
+    return page.show("notice.html", status=problem.status, title=problem.title, advice=problem.advice, goes_on=goes_on)
 
 
 async def _show_error(request: Request, error: Exception) -> Response:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer.main
+from click.testing import CliRunner
 from typer.core import TyperGroup
-from typer.testing import CliRunner
 
 from consolidator.cli.app import app
 from consolidator.cli.commands import WITHOUT_JSON
@@ -31,8 +34,9 @@ def list_commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 def test_help_of_every_command_says_what_it_does_and_explains_each_option() -> None:
-    for words, command in list_commands(typer.main.get_command(app)):
-        shown = CliRunner().invoke(app, [*words, "--help"])
+    whole = typer.main.get_command(app)
+    for words, command in list_commands(whole):
+        shown = CliRunner().invoke(whole, [*words, "--help"])  # type: ignore[arg-type]  # a copy of click is in typer
         assert shown.exit_code == 0, words
         assert len((command.help or "").split()) >= 5, words
         for option in command.params:
@@ -206,6 +210,7 @@ JSON_COMMANDS = [
     "facts --flagged", "revisions", "remember we use tabs --agent coder", "forget use tabs", "rules",
     "facts --correct {fact} Short.", "facts --undo {fact}", "forget {fact}",
     "token create laptop --scope read", "token list", "token revoke laptop", "db upgrade", "db backup {folder}/backup",
+    "memory export --output {folder}/memory.jsonl", "memory import {folder}/memory.jsonl",
     "agent set desk --max-steps 5", "agent show", "agent show desk", "session create --agent desk", "session show s0",
     "session task s0 Fix", "session task s0", "session task s0 success --finish", "session show s0 --part state",
     "session notes s0", "session show s0 --part whole", "session fork s0", "session branch s0",
@@ -229,6 +234,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("ui",),
     ("db", "restore"),
     ("call",),
+    ("memory", "sync"),
     *(("session", word) for word in ("diff", "rerun", "spawn", "say")),
 }  # tests of their own
 
@@ -239,6 +245,24 @@ def test_a_command_of_a_former_release_is_still_there(cli: CommandLine, dsn: str
         code, out, err = cli(*words.format(**ids).split(), "--json")
         assert code == 0, f"{words}: {err}"
         assert out.strip(), words
+
+
+def test_memory_is_fetched_over_ssh(
+    cli: CommandLine, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(fill_memory(dsn))
+    ssh = tmp_path / "ssh"  # -T -- HOST COMMAND
+    ssh.write_text(f'#!/bin/sh\nexec sh -c "{sys.executable} -m $4"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    code, out, err = cli("memory", "sync", "laptop", "--json")
+    assert code == 0, err
+    received = json.loads(out)
+    assert received["is_signed"]
+    assert received["new"] > 0
+    assert received["held"] == 0
+    code, out, err = cli("memory", "sync", "laptop", "--json")
+    assert json.loads(out)["new"] == 0, err
 
 
 def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine, dsn: str, tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""Reads what memory was asked to remember and to forget, as the log has it: one candidate or correction an event.
+"""Reads what memory was asked to remember, to receive and to forget: one candidate or correction an event.
 
 What a person asks holds whatever it says: no rule has to recognise it. Where one does, it names the attribute, so that
 a later statement takes an earlier one's place. The scope is the session's own: its project, else its peer, else its
@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.candidates import (
     ACCEPTED_EXTRACTOR,
     REMEMBERED_EXTRACTOR,
+    TRUST_RANK,
     Candidate,
     FactExtractor,
     SessionContext,
 )
 from consolidator.memory.facts.norms import is_norm
-from consolidator.memory.facts.orders import is_order
+from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
@@ -29,6 +31,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 
 STATED, FORGOTTEN, RESTORED = "fact_stated", "fact_forgotten", "fact_restored"  # decisions
+RECEIVED, RECEIVED_EXTRACTOR = "memory_received", "received:1"
 MAX_STATEMENT_CHARS = 400
 _TRUST = {Role.USER: "user", Role.OPERATOR: "user", Role.AGENT: "agent"}
 
@@ -57,6 +60,35 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
         trust=_TRUST[role],
         quote=statement,
         single_valued=meaning.single_valued,
+    )
+
+
+def read_received(event: Event, session: SessionContext, redact: Callable[[str], str]) -> Candidate | None:
+    """Return what an event received of another installation's memory; None for another event, or from nobody's door.
+
+    Only `memory import` writes these events: by the bundle's signature it says whether a person has to look first.
+    What is hostile or commands a memory is held whoever signed it.
+    """
+    if not _is_decision(event, RECEIVED) or role_of(event.principal) is not Role.USER:
+        return None
+    names = ("subject", "predicate", "value", "sentence", "quote", "kind")
+    texts = {name: clean_statement(str(event.data.get(name) or ""), redact) for name in names}
+    if not all(texts.values()):
+        return None
+    told, held, trust = f"{texts['sentence']}\n{texts['quote']}", event.data.get("held"), event.data.get("trust")
+    if (harm := text_harm(told)) is not None:
+        held = f"a command that {harm}"
+    elif commands_memory(told):
+        held = INSTRUCTION
+    is_known = trust in TRUST_RANK and not held  # else nothing proves that a person typed it
+    return FactExtractor(session, RECEIVED_EXTRACTOR).propose(
+        event,
+        **texts,
+        level=owner_of_session(session)[0],
+        confidence="explicit",
+        trust=("user" if trust == "person" else trust) if is_known else "agent",
+        single_valued=event.data.get("single_valued") is True,
+        quarantined=str(held) if held else None,
     )
 
 

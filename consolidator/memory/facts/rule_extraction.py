@@ -25,7 +25,7 @@ from consolidator.memory.facts.candidates import (
 from consolidator.memory.facts.endings import find_ending
 from consolidator.memory.facts.instructions import as_rule, find_instruction, is_short_turn
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
-from consolidator.memory.facts.remembered import as_sentence, read_statement
+from consolidator.memory.facts.remembered import as_sentence, read_received, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import quoted_text
@@ -52,8 +52,8 @@ def propose_candidates(events: Sequence[Event], session: SessionContext, redact:
             _read_message(event, source, redact, proposals)
         elif event.type in (EventType.APPROVAL_GRANTED, EventType.APPROVAL_DENIED):
             _read_approval(event, source, redact, events, proposals)
-        elif (remembered := read_statement(event, session, redact)) is not None:
-            proposals.candidates.append(remembered)
+        elif (stated := read_statement(event, session, redact) or read_received(event, session, redact)) is not None:
+            proposals.candidates.append(stated)
     return proposals
 
 

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -63,6 +64,8 @@ class Worth(Plain):
     prevented: int = 0  # sessions with calls that failed after a warning, or ran once they were corrected
     wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
+    # By Monday: chances that were told, those of them in which the failure came back, and the same untold.
+    weeks: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, with what follows from it."""
@@ -188,6 +191,7 @@ class _Chance:
     """One session's chance, with its forks."""
 
     is_told: bool
+    week: str  # its Monday; "" where that is unknown
     failed: bool = False
     misled: bool = False
     calls: int = 0
@@ -227,6 +231,10 @@ class _Chances:
             side = worths[number].told if chance.is_told else worths[number].untold
             side.sessions += 1
             side.failed += chance.failed
+            if chance.week:
+                counts = worths[number].weeks.get(chance.week, (0, 0, 0, 0))
+                added = (1, chance.failed, 0, 0) if chance.is_told else (0, 0, 1, chance.failed)
+                worths[number].weeks[chance.week] = tuple(map(sum, zip(counts, added, strict=True)))  # type: ignore[assignment]
             side.misled += chance.misled
             side.wrong += chance.failed or chance.misled
             side.calls += chance.calls
@@ -251,7 +259,11 @@ class _Chances:
 
     def _open(self, session: TracedSession, number: int, is_told: bool) -> _Chance | None:
         """Return the session's chance; None for what came after it was told in the midst of it."""
-        chance = self._chances.setdefault((session.root, number), _Chance(is_told))
+        chance = self._chances.get((session.root, number))
+        if chance is None:
+            moment = parse_timestamp(session.calls[0].at)
+            monday = "" if moment is None else (moment.date() - timedelta(days=moment.weekday())).isoformat()
+            chance = self._chances[session.root, number] = _Chance(is_told, monday)
         return chance if chance.is_told == is_told else None
 
     def _concerned(

@@ -8,6 +8,9 @@ from consolidator.database import Database
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.store.memory import daily
 from consolidator.store.memory.daily import KINDS, MemoryKind, RememberedRow
+from consolidator.store.memory.daily import WeekRow as WeekRow
+
+RUN_KINDS = ("command", "first_run_fails", "commit_check")  # of lessons: how a command is run that works
 
 
 async def find_first_fact(database: Database, *, viewer: Viewer = OWNER) -> datetime | None:
@@ -38,3 +41,10 @@ async def count_by_day(database: Database, since: datetime, zone: str, *, viewer
     viewer.check_reads_all()
     async with database.connection() as conn:
         return await daily.list_days(conn, since, zone)
+
+
+async def list_weeks(database: Database, since: datetime, *, viewer: Viewer = OWNER) -> list[WeekRow]:
+    """Return what came of memory, week by week. Raises Forbidden for who does not reach everything."""
+    viewer.check_reads_all()
+    async with database.connection() as conn:
+        return await daily.list_weeks(conn, since, RUN_KINDS)

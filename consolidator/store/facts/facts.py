@@ -184,6 +184,7 @@ async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
     return is_restored
 
 
+list_values_of_session = Tuples[tuple[str, str, str], str](_SQL["values_of_session"], "session")
 lock_unreconciled = Rows[UnreconciledRow, str](UnreconciledRow, _SQL["lock_unreconciled"])
 load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["undecided"], "agent limit")
 mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")

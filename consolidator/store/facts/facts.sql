@@ -9,6 +9,9 @@ values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(pred
         coalesce(case %(level)s when 'project' then %(project)s when 'peer' then %(peer)s end, ''))
 on conflict (id) do nothing
 
+-- name: values_of_session
+select subject, predicate, value from candidate where session_id = %(session)s
+
 -- name: lock_unreconciled
 -- Candidates that changed since facts were made of them; locked until they are marked as reconciled.
 select id, level, owner, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Pairs, Value, fetch_all, load
+from consolidator.store.queries import Pairs, Rows, Value, fetch_all, load
 
 _SQL = load("memory/daily")
 
@@ -36,4 +37,20 @@ async def list_remembered(
 list_days = Pairs[date, int, datetime, str](_SQL["by_day"], "since zone")
 
 
+@dataclass(frozen=True, slots=True)
+class WeekRow:
+    """What came of memory in a week: sessions in which a known situation came, and in which it failed."""
+
+    monday: date
+    told: int
+    told_failed: int
+    untold: int
+    untold_failed: int
+    runs: int  # of commands that memory knows, told or not
+    runs_failed: int
+    tokens: int  # that hooks told
+    sessions: int  # that were told them
+
+
+list_weeks = Rows[WeekRow, datetime, Sequence[str]](WeekRow, _SQL["by_week"], "since commands")
 find_first_fact = Value[datetime | None](_SQL["first_fact"])

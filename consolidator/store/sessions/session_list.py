@@ -12,15 +12,11 @@ from sqlmodel import col, select
 
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
-from consolidator.models.session import (
-    SessionCursor,
-    SessionFilter,
-    SessionOrder,
-    SessionRow,
-    SessionTable,
-    StoredStatus,
-)
+from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow, StoredStatus
+from consolidator.models.table import table_of
 from consolidator.store.keyset import fetch_selected
+
+SessionTable = table_of("session", SessionRow)  # here, as most commands load the row and list no sessions
 
 
 def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:

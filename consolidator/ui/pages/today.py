@@ -134,11 +134,12 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
     ]
     more = {kind: news.more.get(kind, 0) for kind in KINDS}
     weak = more["solutions"] + len(new) - len(fixes)
-    return [
+    cards = [
         _make_card("You said", "/facts", "all facts", [*facts, *said], more["facts"] + more["changed"], latest),
         _make_card("It broke, this fixed it", "/solutions", "all fixes", broke, weak, latest),
         _make_card("How things run here", "/procedures", "all procedures", runs, more["procedures"], latest),
     ]
+    return sorted(cards, key=lambda card: not card.lines)  # an empty one takes the last place
 
 
 def _make_card(

@@ -5,13 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
+import psycopg
 from playwright.sync_api import Page, expect
 
 from consolidator.jobs.cron import WallClockTrigger
+from consolidator.service.memory.daily import WeekRow
+from consolidator.ui.pages.helped import BOTTOM, TOP, draw_weeks
 from consolidator.ui.pages.nights import make_calendar
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
 from tests.conftest import NOON
+
+INJECTION = """
+insert into injection (id, session_id, agent, moment, tokens, created_at)
+select 'told', 's', 'coder', 'session_start', 250, %s where not exists (select from injection where created_at = %s)"""
 
 
 def test_a_dead_letter_is_retried(person: Page, served: ApiServer) -> None:
@@ -27,6 +34,22 @@ def test_a_dead_letter_is_retried(person: Page, served: ApiServer) -> None:
             break
         person.goto(address)
     expect(person.get_by_role("heading", name="Could not be learned from")).to_have_count(0)
+
+
+def test_what_came_of_telling_is_shown_by_week(person: Page, served: ApiServer) -> None:
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute(INJECTION, (NOON, NOON))
+    person.goto(f"{served.address}/ui/helped")
+    expect(person.get_by_text("250 tokens in 1 session")).to_be_visible()
+    expect(person.locator(".weeks .spent")).to_have_count(1)
+    check_looks(person, "helped")
+    row = WeekRow(
+        NOON.date(), told=4, told_failed=1, untold=2, untold_failed=2, runs=0, runs_failed=0, tokens=0, sessions=0
+    )
+    failures, tries, spent = draw_weeks([row])
+    assert "in 1 of 4 chances (25%) after it was told, and in 2 of 2 chances (100%) without" in failures.words
+    assert [round(bar.height / (BOTTOM - TOP), 2) for bar in failures.bars] == [1.0, 0.25]
+    assert (tries.bars, spent.bars) == ([], [])
 
 
 def test_a_day_without_a_night_is_missed() -> None:

@@ -12,6 +12,7 @@ from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.memory.brief import brief
+from consolidator.service.memory.daily import list_weeks
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import choose_lesson, list_lessons
 from consolidator.service.nights.night_digest import preview_digest
@@ -77,6 +78,10 @@ async def test_a_lesson_that_does_not_help_is_told_no_more_unless_a_person_pins_
     worth = Worth.from_json(row.body["worth"])
     assert (worth.told.failed, worth.told.sessions, worth.untold.failed) == (20, 20, 3)
     assert row.withheld == "it does not pay"
+    weeks = await list_weeks(database, later(clock.now(), days=-60))
+    assert sum(week.told_failed for week in weeks) >= sum(sum(each[:2]) for each in worth.weeks.values()) // 2 == 20
+    assert sum(week.untold_failed for week in weeks) >= 3
+    assert sum(week.tokens for week in weeks) == 20 * 9
     assert row.line[:20] not in await start_lines(database)
     assert "told no more, since it does not pay" in (await explain(database, row.id))["lines"]
     assert (await choose_lesson(database, row.id, pinned=True)).withheld is None

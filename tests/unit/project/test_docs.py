@@ -147,9 +147,11 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert not anchor or anchor in heading_anchors(page.read_text()), f"{target}#{anchor}"
 
 
-def test_every_page_is_in_the_index() -> None:
-    pages = {page.name for page in DOCS.glob("*.md")} - {"README.md"}
-    assert pages <= set(re.findall(r"\]\((\S+\.md)\)", read_page("README.md")))
+def test_every_page_is_in_the_index_and_in_the_navigation_of_the_site() -> None:
+    pages = {page.name for page in DOCS.glob("*.md")}
+    assert pages - {"README.md"} <= set(re.findall(r"\]\((\S+\.md)\)", read_page("README.md")))
+    named = re.findall(r"^ *- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(pages | {"SECURITY.md", "CONTRIBUTING.md"})
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
