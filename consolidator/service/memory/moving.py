@@ -26,6 +26,7 @@ from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.candidates import session_context
+from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.remembered import (
     MAX_STATEMENT_CHARS,
     RECEIVED,
@@ -275,12 +276,20 @@ async def import_memory(
     """
     viewer.check_may("admin")
     received = Received(bundle.installation, bundle.is_signed)
+    own = {_identify(row, None) async for row in _list_rows(database, None, viewer)}
     owners: dict[MemoryOwner, list[MovedMemory]] = defaultdict(list)
     for row in bundle.rows:
-        owners[_owner_of(row, project)].append(row)
+        if _identify(row, project) in own:  # what sessions here showed is told better, and counted by them
+            received.known += 1
+        else:
+            owners[_owner_of(row, project)].append(row)
     for owner, rows in owners.items():
         await _receive(database, owner, rows, received, viewer)
     return received
+
+
+def _identify(row: MovedMemory, project: str | None) -> tuple[MemoryOwner, str, str, str]:
+    return _owner_of(row, project), row.subject, row.predicate, normalize_value(row.value)
 
 
 def _owner_of(row: MovedMemory, project: str | None) -> MemoryOwner:

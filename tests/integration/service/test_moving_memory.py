@@ -13,6 +13,7 @@ from consolidator.database import Database
 from consolidator.errors import ImportRefused
 from consolidator.memory.facts.rule_block import BEGIN, END
 from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts, list_quarantined
 from consolidator.service.memory.moving import export_memory, import_memory, read_bundle, read_documents
@@ -43,6 +44,8 @@ async def test_memory_moves_with_its_evidence_once(
     assert "rtk bun" in text
     assert SECRET not in text
     assert "evil.example" not in text
+    at_home = await import_memory(here, read_bundle(text, KEY))
+    assert (at_home.new, at_home.known) == (0, text.count("\n") - 2)  # sessions here show it already
 
     await remember(there, "our package manager is npm", MemoryScope(project="/src/shop"))
     clock.advance(DAY)
@@ -65,6 +68,10 @@ async def test_memory_moves_with_its_evidence_once(
 
     back = read_bundle("".join(await export_memory(there, KEY)), KEY)
     assert [row.sentence for row in back.rows] == ["Our package manager is npm."]  # what is received goes no further
+
+    started = await brief(there, "session_start", MemoryScope("claude-code", "/src/shop"))
+    assert started is not None
+    assert "rtk" in started.block.text
 
     await forget(there, told.id)
     await import_memory(there, read_bundle(text, KEY))
