@@ -27,7 +27,7 @@ from consolidator.database import Database, roles, upgrade
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
 from tests.databases import database_copy
-from tests.support import FULL
+from tests.support import FULL, QUICK
 
 # No deadlines: speed is measured in benchmarks, never asserted in tests. The same examples in each run, but for
 # `make matrix`, which looks for new ones.
@@ -57,7 +57,6 @@ INVARIANT_CASES = {
     "test_i16_isolation.py": "test_nobody_is_shown_what_comes_from_another",
     "test_i17_tampering.py": "test_a_rewritten_event_is_found",
 }
-IS_QUICK = bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the tests as the role of a service
 
@@ -65,12 +64,12 @@ IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the test
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave the longest tests to `make test` where only a quick sample is asked for."""
     is_left_out = collection_path.name in LONGEST - INVARIANT_CASES.keys() and "unit" not in collection_path.parts
-    return True if IS_QUICK and is_left_out else None
+    return True if QUICK and is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the first case of an invariant's test, and nothing else of its file, in a quick sample."""
-    if not IS_QUICK:
+    if not QUICK:
         return
     sampled: set[str] = set()
     left_out = []

@@ -29,6 +29,7 @@ from consolidator.store.sessions.session_list import list_page
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
+QUICK = bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))  # set by `.ci/run`: a smaller sample still
 
 
 class SimulatedKill(BaseException):

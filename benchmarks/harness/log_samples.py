@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import synthetic_sessions
+from benchmarks.harness.data_sets import FORMATS
 from benchmarks.harness.server import BenchmarkServer
-from consolidator.formats.registry import FORMATS
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.log.export import export_sessions

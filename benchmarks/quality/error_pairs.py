@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.data_sets import recognise_format
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality import product_runs
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
-from consolidator.formats.registry import recognise_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.models.payload import EventType

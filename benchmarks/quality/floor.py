@@ -17,14 +17,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import locomo
+from benchmarks.harness import locomo, swe_agent
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality.dialogues import parse_questions
 from benchmarks.quality.floor_questions import DIALOGUES, QUESTIONS, LabelledQuestion
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.formats import pi, swe_agent
+from consolidator.formats import pi
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner

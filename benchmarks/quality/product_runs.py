@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.data_sets import FORMATS, get_format, list_files
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
-from consolidator.formats.registry import FORMATS, get_format, recognise_format
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import ImportReport
 from consolidator.jobs.nightly import JobRunner
@@ -70,20 +70,19 @@ async def import_folder(
     database: Database, folder: Path, log_format: Format | None, ids: Iterable[str] | None = None
 ) -> ImportReport:
     """Import a folder, or only its sessions with certain ids."""
-    source = ImportSource(folder, log_format)
-    if ids is not None:
-        files = await asyncio.to_thread(_list_files, source, frozenset(ids))
-        source = SelectedFiles(folder, selected=tuple(files))
-    return await import_sources(database, [source])
+    files = await asyncio.to_thread(_list_files, folder, log_format, None if ids is None else frozenset(ids))
+    return await import_sources(database, [SelectedFiles(folder, selected=tuple(files))])
 
 
-def _list_files(source: ImportSource, ids: frozenset[str]) -> list[tuple[Path, Format | None]]:
-    """Return the files of a source, with formats that read only the sessions with these ids."""
-    files: list[tuple[Path, Format | None]] = []
-    for path, named_format in source.files():
-        file_format = named_format or recognise_format(path)
-        files.append((path, None if file_format is None else SelectedSessions(file_format, ids)))
-    return files
+def _list_files(
+    folder: Path, log_format: Format | None, ids: frozenset[str] | None
+) -> list[tuple[Path, Format | None]]:
+    """Return the files of a folder, with formats that read only the sessions with these ids, if any are named."""
+    files = list_files(folder) if log_format is None else ((path, log_format) for path in log_format.files(folder))
+    return [
+        (path, file_format if ids is None or file_format is None else SelectedSessions(file_format, ids))
+        for path, file_format in files
+    ]
 
 
 def freeze_clock() -> FrozenClock:

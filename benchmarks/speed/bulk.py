@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import log_samples
+from benchmarks.harness.data_sets import FORMATS
 from benchmarks.harness.peak_memory import peak_megabytes
 from benchmarks.harness.report import Report, TimedAction, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
@@ -23,7 +24,6 @@ from benchmarks.speed.append import CREATE_PLAIN_TABLE
 from consolidator.clock import Clock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Connection
-from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions

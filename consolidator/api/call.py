@@ -169,19 +169,14 @@ def _read_call(
     if idempotency_key is not None:
         if not _KEY.fullmatch(idempotency_key):
             raise Problem(problems.BAD_REQUEST, "an Idempotency-Key has at most 200 visible characters of ASCII")
-        keyed = KeyedRequest(viewer.name, idempotency_key, _hash_request(request))
+        asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
+        body: bytes = getattr(request.state, "body_hash", None) or request.state.body
+        keyed = KeyedRequest(viewer.name, idempotency_key, hashlib.sha256(asked + body).digest())
     return Call(request.app.state.services, viewer, request, keyed)
 
 
 def _read_reading(request: Request) -> Call:
     return Call(request.app.state.services, request.state.viewer, request, None)
-
-
-def _hash_request(request: Request) -> bytes:
-    """Return the SHA-256 of what a request asks for."""
-    asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
-    body: bytes = getattr(request.state, "body_hash", None) or request.state.body
-    return hashlib.sha256(asked + body).digest()
 
 
 Writing = Annotated[Call, Depends(_read_call)]

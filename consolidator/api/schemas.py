@@ -22,6 +22,7 @@ from consolidator.models.event import Event as LoggedEvent
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import Overrides, SpawnResult
+from consolidator.runtime.session.creation import find_window
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
 from consolidator.runtime.session.tasks import TaskRow
 from consolidator.service.database import describe_columns
@@ -30,6 +31,7 @@ from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 A = TypeVar("A", bound=BaseModel)
 
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")  # an agent's number, of 64 bits
 _NONE = re.compile(r"\bNone\b")
 
 
@@ -50,7 +52,7 @@ class RowAnswer(BaseModel):
     def of(cls, row: Any, **own: Any) -> Self:
         """Return a row as the API shows it; `own` are the fields that it does not have. Money is text."""
         money = {name: getattr(row, name[:-4], None) for name in cls.model_fields if name.endswith("_usd")}
-        values: dict[str, Any] = {name: amount if amount is None else str(amount) for name, amount in money.items()}
+        values: dict[str, Any] = {name: amount if amount is None else f"{amount:f}" for name, amount in money.items()}
         values |= {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)} | own
         shown = {name: _show(cls.model_fields[name].annotation, value) for name, value in values.items()}
         return cast("Self", cls.model_construct(**shown))
@@ -209,7 +211,7 @@ class ContextUse(RowAnswer):
     "session",
     only="id key agent channel peer project kind parent_id parent_seq root_id conversation_id model status error head"
     " settled_to pending recorded_by attention config turns input_tokens cached_tokens output_tokens compactions"
-    " created_at last_event_at completed_at expires_at labels trigger_type trigger_id",
+    " context_window last_event_at completed_at expires_at labels trigger_type trigger_id",
     peer="whom the agent talks to",
     model="or `auto`; where none was named, what answered last",
     pending="whether a driver has something to do in it",
@@ -226,12 +228,13 @@ class Session(RowAnswer):
                     "peer": "mara", "project": None, "kind": "root", "parent_id": None, "parent_seq": None,
                     "root_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "conversation_id": None, "model": "gpt-4o-mini",
                     "status": "open", "error": None, "head": 3, "settled_to": 3, "pending": False,
-                    "recorded_by": None, "driven_here": True, "attention": {}, "config": {}, "max_cost_usd": "0.50",
+                    "recorded_by": None, "driven_here": True, "attention": {}, "config": {}, "max_cost_usd": 0.5,
                     "cost_usd": "0.0004", "turns": 1, "input_tokens": 120, "cached_tokens": 0, "output_tokens": 18,
-                    "compactions": 0, "created_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
+                    "compactions": 0, "started_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
                     "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
                     "trigger_id": None, "context": None, "session_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z",
-                    "agent_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0, "space_id": None,
+                    "agent_id": "main", "golem_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0,
+                    "created_at": 1772452800000, "context_window": 128000, "space_id": None,
                     "mailbox_id": None, "policy": None, "tool_names": None, "parent_conversation_id": None,
                 }
             ]
@@ -240,11 +243,14 @@ class Session(RowAnswer):
 
     title: str | None = Field(description="its first words, in lists and where one session is shown")
     driven_here: bool = Field(description="whether messages to it are answered here")
-    max_cost_usd: str | None
     cost_usd: str
-    session_id: str = Field(description="the id; this and the next three by their names in the specification")
-    agent_id: str
+    started_at: datetime = Field(description="when it was created")
+    session_id: str = Field(description="the id; this and the next six by their names in the specification")
+    agent_id: int | str = Field(description="a number, where the agent's name is one")
+    golem_id: int | str = Field(description="as `agent_id`")
+    created_at: int = Field(description="Unix time in milliseconds")
     total_cost_usd: float
+    max_cost_usd: float | None
     compaction_count: int
     space_id: str | int | float | None = Field(description="the label; `mailbox_id` too")
     mailbox_id: str | int | float | None
@@ -258,12 +264,21 @@ class Session(RowAnswer):
     def of(cls, row: SessionRow, **own: Any) -> Self:
         """Return a session's row as the API shows it; its activity, context and title are the caller's."""
         own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
-        own |= {"session_id": row.id, "agent_id": row.agent, "model": row.model or row.answered_by}
+        is_number = _NUMBER.fullmatch(row.agent) is not None and int(row.agent) < 2**64
+        agent_id = int(row.agent) if is_number else row.agent
+        own |= {"session_id": row.id, "agent_id": agent_id, "golem_id": agent_id, "started_at": row.created_at}
+        own |= {"created_at": _to_millis(row.created_at), "model": row.model or row.answered_by}
+        own["context_window"] = row.context_window or find_window(row.answered_by or row.model, row.config)
+        own |= {"max_cost_usd": None if row.max_cost is None else float(row.max_cost)}
         own |= {name: row.labels.get(name) for name in LABELS}
         own |= {name: row.config.get(name) for name in ("policy", "parent_conversation_id")}
         own["tool_names"] = row.config.get("tools", row.config.get("tool_names"))
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, **own)
+
+
+def _to_millis(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
 
 
 class SessionPage(BaseModel):
@@ -337,14 +352,14 @@ class Scratchpad(RowAnswer):
 
     text: str | None = Field(description="null for a credential that may not read")
     content: str | None = Field(description="the text by its name in the specification")
-    last_updated_at: int | None = Field(description="milliseconds since 1970; null for one that is as it began")
+    last_updated_at: int = Field(description="Unix time in milliseconds; 0 for one that is as it began")
     token_count: int = Field(description="of the text: an upper estimate where the vocabulary is not installed")
 
     @classmethod
     def of(cls, row: StoredScratchpad, *, may_read: bool = True, **own: Any) -> Self:
         """Return a scratchpad as the API shows it; who may not read it is not shown its text."""
         text = row.text if may_read else None
-        at = None if row.set_at is None else int(row.set_at.timestamp() * 1000)
+        at = 0 if row.set_at is None else _to_millis(row.set_at)
         tokens = count_tokens(row.text)
         return super().of(row, text=text, content=text, last_updated_at=at, token_count=tokens, **own)
 

@@ -37,6 +37,7 @@ class ForeignSession:
     key: str | None = None  # agent:channel:peer, if the log has one
     ended: bool = False
     abandoned: bool = False  # a branch that the person went back from: what they said on it, they took back
+    own_ids: tuple[str, ...] = ()  # ids of sessions: if one is of this database, the file is a copy that we wrote
     details: Mapping[str, Any] = field(default_factory=dict)  # other fields that an export must keep
 
 

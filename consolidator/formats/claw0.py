@@ -1,23 +1,26 @@
 """Read and write claw0 transcripts: JSONL lines of type session, user, assistant, tool_use and tool_result.
 
 The first line has the session's id and key (agent:channel:peer). Some versions leave it out; then both come from the
-file's name and directory. Extra fields of a line are kept, and writing uses them for the rest of an event's data.
-Events that these five types cannot express are left out when writing.
+index `sessions.json`, or from the file's name and directory. The index also says which session a key names now. Extra
+fields of a line are kept, and writing uses them for the rest of an event's data. Events that these five types cannot
+express are left out when writing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.fields import derive_origin, occurred_at_field
 from consolidator.formats.common.jsonl import encode_line, guard_line, parse_head, read_objects
-from consolidator.formats.common.log_files import file_finder
+from consolidator.formats.common.log_files import file_finder, open_log
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session_key import SessionKey, has_controls
@@ -35,7 +38,9 @@ _EVENTS_BY_LINE_TYPE = {
 _LINE_TYPES = {event_type: line_type for line_type, (event_type, _) in _EVENTS_BY_LINE_TYPE.items()}
 _COLLIDING = "more"  # the field for event data whose names a line uses for something else
 _NOT_DATA = ("type", "ts", "is_error", "v", "occurred_at")
-_SESSION_FIELDS = ("type", "id", "key")
+_SESSION_FIELDS = ("type", "id", "key", "log_id", "is_current")
+INDEX = "sessions.json"
+_MAX_INDEX_BYTES = 64 * 1024 * 1024
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
 
 
@@ -61,7 +66,10 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a transcript; each session line begins a session, lines before the first belong to the file's own."""
     transcript: _Claw0Reader | None = None
     is_refused = False
+    indexed = _find_indexed(path)
     for number, line in read_objects(path):
+        if isinstance(line, dict) and line.get("type") == "session":
+            line = {**indexed, **{name: value for name, value in line.items() if value is not None}}
         if isinstance(line, (Skipped, Problem)):
             yield line
         elif line.get("type") == "session" and has_controls(str(key := line.get("key") or line.get("session_key"))):
@@ -81,8 +89,10 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             yield Skipped(f"type:{line['type']}", number)
         else:
             if transcript is None:
-                transcript = _Claw0Reader(_build_session({}, path, root))
+                transcript = _Claw0Reader(_build_session(indexed, path, root))
                 yield transcript.session
+                if indexed.get("created"):
+                    yield transcript.start_event(indexed, 0)
             yield from guard_line(transcript.read_line(line, number), number)
 
 
@@ -90,8 +100,8 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
     """Yield the transcript of a session: its own line first, then a line for each event that the format can express."""
     source_format, _, name = str(session.get("origin") or "").partition(":")
     head: dict[str, Any] = {"type": "session", "id": name if source_format == NAME else str(session["id"])}
-    if session.get("key"):
-        head["key"] = session["key"]
+    names = (session.get("agent"), session.get("channel"), session.get("peer") or head["id"])
+    head["key"] = session.get("key") or ":".join(str(part or "") for part in names)
     started = False
     for event in events:
         is_start = event.type is EventType.SESSION_START
@@ -143,13 +153,46 @@ def _build_session(line: Mapping[str, Any], path: Path, root: Path) -> ForeignSe
     key = line.get("key") or line.get("session_key") or _key_from_filename(path)
     session_key = SessionKey.parse(key) if isinstance(key, str) else SessionKey(_agent_from_path(path))
     origin = line.get("id")
+    is_named = origin is None or session_key.peer != origin  # a keyless one is written with its id there
     return ForeignSession(
         origin=origin if isinstance(origin, str) and origin else derive_origin(path, root),
         agent=session_key.agent or NAME,
         channel=session_key.channel or None,
-        peer=session_key.peer or None,
-        key=key if isinstance(key, str) else None,
+        peer=session_key.peer or None if is_named else None,
+        key=key if isinstance(key, str) and is_named else None,
+        own_ids=tuple(name for name in (origin, line.get("log_id")) if isinstance(name, str) and name),
+        details={"is_current": True} if line.get("is_current") else {},
     )
+
+
+def _find_indexed(path: Path) -> dict[str, Any]:
+    """Return what the index says of a transcript, by the names of its own line; nothing where there is no index."""
+    for index in (path.parent.parent / INDEX, path.parent / INDEX):
+        if index.is_file() and (entry := _read_index(index, index.stat().st_mtime_ns).get(path.name)) is not None:
+            return entry
+    return {}
+
+
+@lru_cache(maxsize=1)
+def _read_index(path: Path, _changed: int) -> dict[str, dict[str, Any]]:
+    """Return an index by the transcripts' names; an unreadable one says nothing, since the transcripts have it all."""
+    try:
+        with open_log(path) as file:
+            index = json.loads(file.read(_MAX_INDEX_BYTES))
+        entries = {name: entry for name, entry in index.items() if isinstance(entry.get("transcript_file"), str)}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+    return {
+        str(entry["transcript_file"]): {
+            "type": "session",
+            "id": entry.get("session_id"),
+            "key": None if has_controls(str(entry.get("session_key"))) else entry.get("session_key"),
+            "created": entry.get("created_at"),
+            "log_id": entry.get("log_id"),
+            "is_current": name == entry.get("session_key"),
+        }
+        for name, entry in entries.items()
+    }
 
 
 def _key_from_filename(path: Path) -> str | None:

@@ -29,8 +29,10 @@ _ABORTION = re.compile(r"(?:Command|Operation) aborted\s*\Z|\ASkipped due to que
 _TIMEOUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\Z")
 _OPENCLAWS_WORDS = re.compile(  # OpenClaw's own, and those of people on a channel, who need not be the owner
     r"\s*(?:System(?: \(untrusted\))?: |\[cron:|\[Subagent|Conversation info \(|Sender \(|Read HEARTBEAT\.md"
-    r"|A new session was started|\[(?!\w{3} \d{4}-)[A-Z][^\]\n]{0,200}\d{4}-\d\d-\d\d[^\]\n]{0,40}\])"
+    r"|A new session was started|\[media attached|\[(?!\w{3} \d{4}-)[A-Z][^\]\n]{0,200}\d{4}-\d\d-\d\d[^\]\n]{0,40}\])"
 )
+# What it puts below a prompt of its own, whatever that says: a heartbeat, a job, a flush before a compaction.
+_OPENCLAWS_TIME = re.compile(r"^Current time: \w+, \w+ \d{1,2}\w\w, \d{4} ", re.MULTILINE)
 
 Drafts = Iterator[tuple[EventType, dict[str, Any]]]
 
@@ -110,7 +112,7 @@ class _PiReader:
         base, time_field = _make_key(line), occurred_at_field(line.get("timestamp"))
         for part, (event_type, draft_data) in enumerate(drafts):
             data = fit_payload(event_type, {**time_field, **draft_data})
-            if self._is_openclaws and event_type is EventType.USER_MESSAGE and _OPENCLAWS_WORDS.match(data["text"]):
+            if self._is_openclaws and event_type is EventType.USER_MESSAGE and _is_openclaws(data["text"]):
                 data["origin"] = "harness"
             yield ForeignEvent(f"{base}/{part}", event_type, data, tool_name=data.get("tool"), line=number)
 
@@ -149,6 +151,10 @@ class _PiReader:
             follows=self._follows.get(origin),
             abandoned=origin in self._parents,
         )
+
+
+def _is_openclaws(text: str) -> bool:
+    return bool(_OPENCLAWS_WORDS.match(text) or _OPENCLAWS_TIME.search(text))
 
 
 class _EntryTree:

@@ -7,9 +7,21 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import bundle, claw0, intercode, native, pi, swe_agent
+from consolidator.formats import bundle, claw0, native, pi
 from consolidator.formats.agent_folders import log_folders
-from consolidator.formats.agents import aider, cline, copilot, cursor, gemini, goose, kimi, opencode, openhands, qwen
+from consolidator.formats.agents import (
+    aider,
+    antigravity,
+    cline,
+    copilot,
+    cursor,
+    gemini,
+    goose,
+    kimi,
+    opencode,
+    openhands,
+    qwen,
+)
 from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -29,6 +41,7 @@ FORMATS: dict[str, Format] = {
         opencode,
         cline,
         copilot,
+        antigravity,
         goose,
         kimi,
         openhands,
@@ -37,8 +50,6 @@ FORMATS: dict[str, Format] = {
         codex,
         pi,
         cursor,
-        swe_agent,
-        intercode,
         harness,
         claw0,
         openai_messages,
@@ -50,8 +61,8 @@ HEAD_BYTES = 64 * 1024
 def get_format(name: str) -> Format:
     """Return the format of that name; raise UsageError with all names if there is none."""
     log_format = FORMATS.get(name)
-    if name == "locomo":
-        raise UsageError("locomo is no format of an agent's logs: the benchmarks read it (benchmarks.quality.recall)")
+    if name in ("locomo", "swe-agent", "intercode"):
+        raise UsageError(f"{name} is the format of a data set, which only the benchmarks read (benchmarks/harness)")
     if log_format is None:
         raise UsageError(f"unknown format {name!r}; use one of {', '.join(FORMATS)}, or auto")
     return log_format
@@ -71,9 +82,9 @@ def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
 
 
 def find_log_files(path: Path) -> Iterator[Path]:
-    """Yield the log-like files at or below a path, sorted."""
-    suffixes = (".jsonl", ".jsonl.zst", ".json", ".traj", "opencode.db", "sessions.db", ".aider.chat.history.md")
-    yield from find_files(path, *suffixes)
+    """Yield the log-like files at or below a path, sorted; of a conversation that is a folder its last one."""
+    suffixes = (".jsonl", ".jsonl.zst", ".json", "opencode.db", "sessions.db", ".aider.chat.history.md")
+    yield from openhands.last_events(find_files(path, *suffixes))
 
 
 def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:

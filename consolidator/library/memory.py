@@ -184,6 +184,8 @@ class Memory:
         """Learn now from all that is new in the log, as the nightly job does; cancelled, the next night goes on."""
         self.viewer.check_may("admin")
         settings = self._use.settings
+        if settings.learn_processes is None:  # a process imports the main module again, and this may be anybody's
+            settings = settings.model_copy(update={"learn_processes": 1})
         self._check_open()
         report = await self._use.run(lambda database: run_job(database, settings, "consolidation", asyncio.Event()))
         return read_night_report(report)

@@ -449,7 +449,7 @@ language sql stable as $$
           and exists (select from session_lineage l where l.session_id = c.id)
     ), restore as (
         select coalesce(l.after_seq, s.base_seq) as after_seq, coalesce(l.upto_seq, k.seq) as upto_seq,
-               coalesce(l.shift, 0) as shift, least(k.seq - p_window, (k.fold ->> 'upto')::bigint) as read_from
+               coalesce(l.shift, 0) as shift, least(k.seq - p_window, coalesce((k.fold ->> 'upto')::bigint, 0)) as read_from
         from (select p_session as id, null::bigint as after_seq, null::bigint as upto_seq, null::bigint as shift
               union all
               select session_id, after_seq, upto_seq, shift from session_lineage where ancestor_id = p_session) l

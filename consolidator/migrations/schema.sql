@@ -280,7 +280,7 @@ create table checkpoint (
     metadata jsonb not null default '{}',  -- the caller's
     -- what happened since the checkpoint before: events, messages, tools, tokens, cost
     delta jsonb not null default '{}',
-    fold jsonb not null default '{}',  -- what stood there of the past that a restore does not read: state, view, totals
+    fold jsonb not null default '{}',  -- what the log cannot give: totals, and of a pruned past state and view
     created_at timestamptz not null,
     expires_at timestamptz,  -- when it stops to keep events from retention, and is deleted; None: never
     constraint checkpoint_session_id_fkey foreign key (session_id) references session(id) on delete cascade

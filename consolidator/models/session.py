@@ -88,6 +88,11 @@ class SessionRow:
         return self.origin is not None or self.recorded_by is not None
 
     @property
+    def channel_name(self) -> str:
+        """The name of the channel that its messages are sent to."""
+        return self.channel or "direct"
+
+    @property
     def is_dry_run(self) -> bool:
         """Whether tools with side effects do not run in it."""
         return self.simulated and not self.config.get("live_tools")

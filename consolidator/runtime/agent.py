@@ -28,7 +28,7 @@ from consolidator.runtime.lineage.children import BranchKind, ChildRequest, crea
 from consolidator.runtime.live.answer_stream import AnswerStream
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.rerun import branches
-from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest
+from consolidator.runtime.rerun.branches import BranchRequest, SessionComparison
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.agent_defaults import (
     NO_OVERRIDES,
@@ -369,7 +369,7 @@ class Session:
 
     async def propose_steer(
         self, text: str, *, overrides: Overrides = NO_OVERRIDES, live_tools: bool = False, name: str | None = None
-    ) -> BranchComparison:
+    ) -> SessionComparison:
         """Try a steer in a branch, alongside this session, and return how it compares; `commit_steer` sends it.
 
         After a crash the same call goes on with the branch that is there; a `name` has one branch in any case.
@@ -377,7 +377,7 @@ class Session:
         request = BranchRequest(kind="pre_steer", message=text, overrides=overrides, live_tools=live_tools, name=name)
         return await branches.run_branch(self._agent.harness, self.id, request, viewer=self._agent.viewer)
 
-    async def compare(self, branch_id: str) -> BranchComparison:
+    async def compare(self, branch_id: str) -> SessionComparison:
         """Compare a branch with this session, from the branch's point on. Raises UsageError for no branch."""
         async with self._agent.database.connection() as conn:
             branch = await session_store.get(conn, branch_id)

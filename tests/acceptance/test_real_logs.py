@@ -1,4 +1,4 @@
-"""Import real logs of five systems, if present: every line is read, once, and every result has its call."""
+"""Import real logs of three systems, if present: every line is read, once, and every result has its call."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ DEFAULT_DATA = Path(__file__).parents[2].parent / "shared" / "data"
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", DEFAULT_DATA))
 FOLDERS = {
     "claude-code": "claude-code",
-    "intercode": "intercode",
     "pi": "pi",
-    "swe-agent": "swe-agent",
     "tau-airline": "openai-messages",
 }
 

@@ -66,7 +66,6 @@ async def test_the_migrations_make_what_the_page_says(dsn: str, empty_dsn: str) 
 
 
 async def test_a_database_is_what_the_page_says(database: Database) -> None:
-    """K2."""
     async with database.connection() as conn:
         assert await schema.find_drift(conn) == []
 

@@ -70,7 +70,7 @@ class OpenSession(RequestOptions):
     )
     new: bool = Field(default=False, description="create one also where the key names a session, and give it the key")
     agent: Annotated[str | None, BeforeValidator(lambda name: str(name) if type(name) is int else name)] = Field(
-        default=None, min_length=1, max_length=200, description="without a key; or a number"
+        default=None, min_length=1, max_length=200, description="or a number; with a key, the one that it names"
     )
     channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
@@ -196,6 +196,7 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
     request = body.to_request(call.driver_tools)
     made: dict[str, Any] = {"location": SESSION_LOCATION}
     if body.key is not None and not body.new:
+        creation.find_owner(body.key, body.agent, body.channel, body.peer)  # refuses what the key does not name
         return await call.change(partial(show, call), creation.open_session, call.settings, body.key, request, **made)
     made |= {"agent": body.agent, "channel": body.channel, "peer": body.peer, "key": body.key}
     return await call.change(partial(show, call), creation.create_session, call.settings, request, **made)

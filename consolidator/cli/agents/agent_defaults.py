@@ -10,7 +10,7 @@ import typer
 
 from consolidator.cli.agents.options import SessionOptions
 from consolidator.cli.common import run
-from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
+from consolidator.cli.output import Limit, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow
 from consolidator.runtime.session.agent_defaults import FIELDS
@@ -80,8 +80,13 @@ def show_command(
     if name is None:
         emit(run(list_agents, limit=limit), _AGENTS)
     elif history:
-        versions = run(list_agent_versions, name, limit=limit)
-        emit(versions, _versions_of(name))
+        versions = table(
+            f"versions of {name}",
+            ">version, at=created_at, by=changed_by, >template, defaults",
+            template=lambda row: row.definition.get("template_version"),
+            defaults=lambda row: shorten(_describe(row.definition), 80),
+        )
+        emit(run(list_agent_versions, name, limit=limit), versions)
     else:
         emit(run(get_agent, name), _print_agent)
 
@@ -92,15 +97,6 @@ def _print_agent(agent: AgentRow) -> None:
         if column in FIELDS and value not in (None, {}, []):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             print_line(f"{column}: {text}")
-
-
-def _versions_of(name: str) -> Table:
-    return table(
-        f"versions of {name}",
-        ">version, at=created_at, by=changed_by, >template, defaults",
-        template=lambda row: row.definition.get("template_version"),
-        defaults=lambda row: shorten(_describe(row.definition), 80),
-    )
 
 
 def _column_of(option: str) -> str:

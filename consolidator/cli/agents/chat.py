@@ -33,7 +33,7 @@ from consolidator.cli.output import (
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter
-from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Session
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
@@ -318,7 +318,13 @@ class TerminalChat:
         """Ask the person to approve or deny each call that waits for it, then let the session go on."""
         while True:
             calls = await load_pending_calls(self._agent.database, self._session.id)
-            self._warn_uncertain([call.call_id for call in calls if call.kind == "uncertain"])
+            for call_id in (call.call_id for call in calls if call.kind == "uncertain"):
+                if call_id not in self._warned_calls:
+                    self._warned_calls.add(call_id)
+                    print_warning(
+                        f"nobody knows whether call {call_id} ran; settle it: "
+                        f"consolidator call resolve {call_id} ok (or failed)"
+                    )
             call = next((call for call in calls if call.kind == "approval"), None)
             if call is None:
                 return
@@ -339,15 +345,6 @@ class TerminalChat:
             calls = await load_pending_calls(self._agent.database, self._session.id)
             if not any(call.kind == "approval" for call in calls):
                 await self._show_answer(self._session.stream())
-
-    def _warn_uncertain(self, call_ids: list[str]) -> None:
-        for call_id in call_ids:
-            if call_id not in self._warned_calls:
-                self._warned_calls.add(call_id)
-                print_warning(
-                    f"nobody knows whether call {call_id} ran; settle it: "
-                    f"consolidator call resolve {call_id} ok (or failed)"
-                )
 
     def announce_calls(self, tool: Tool) -> Tool:
         """Return a tool whose calls are printed when they start."""
@@ -401,7 +398,9 @@ class TerminalChat:
 
     async def _history(self, count: str) -> None:
         limit = max(int(count), 1) if count.isdecimal() and len(count) < 5 else _DEFAULT_TURNS
-        for message in _last_turns(await self._session.history(limit * _MESSAGES_PER_TURN), limit):
+        messages = await self._session.history(limit * _MESSAGES_PER_TURN)
+        starts = [index for index, message in enumerate(messages) if message.role == "user"]
+        for message in messages[starts[-limit] if len(starts) > limit else 0 :]:
             print_line(
                 f"{'you' if message.role == 'user' else 'agent'}: {message.text}",
                 "bold" if message.role == "user" else None,
@@ -432,12 +431,6 @@ class TerminalChat:
         for name, (_, description) in COMMANDS.items():
             print_line(f"/{name:<11} {description}")
         print_line(f"from another terminal: `consolidator session fork {self._session.id}`, branch, notes, ...", "dim")
-
-
-def _last_turns(messages: list[Message], limit: int) -> list[Message]:
-    """Return the last `limit` messages of the person, with the answers to them."""
-    starts = [index for index, message in enumerate(messages) if message.role == "user"]
-    return messages[starts[-limit] :] if len(starts) > limit else messages
 
 
 COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] = {

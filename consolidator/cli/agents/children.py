@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, cast
 
 import typer
@@ -45,8 +46,8 @@ from consolidator.runtime.lineage.checkpoints import (
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
-    BranchComparison,
     BranchRequest,
+    SessionComparison,
     branch_kind,
     branch_status,
     commit_steer,
@@ -56,7 +57,7 @@ from consolidator.runtime.rerun.branches import (
     discard_branch,
     run_branch,
 )
-from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
+from consolidator.runtime.rerun.turns import CallDifference, Comparison, Figures, TurnDifference
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.turn.wake import spawn_sub_agent
@@ -176,7 +177,8 @@ def _render_delta(delta: dict[str, Any]) -> str:
         return ""
     calls = sum(delta["tools"].values())
     parts = [pluralize(delta["events"], "event"), pluralize(delta["messages"], "message"), pluralize(calls, "call")]
-    return ", ".join([*parts, f"{delta['input_tokens'] + delta['output_tokens']:,} tokens", f"{delta['cost']} USD"])
+    cost = f"{Decimal(str(delta['cost'])):f}"
+    return ", ".join([*parts, f"{delta['input_tokens'] + delta['output_tokens']:,} tokens", f"{cost} USD"])
 
 
 BRANCHES = table(
@@ -247,7 +249,7 @@ def branch_command(
 def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:
     """Create a branch, and run it if it has a message."""
 
-    async def create(database: Database, settings: Settings) -> SessionRow | BranchComparison:
+    async def create(database: Database, settings: Settings) -> SessionRow | SessionComparison:
         session_id = await find_session_id(database, session)
         if request.message is None:
             names = await driver.list_names()
@@ -256,17 +258,17 @@ def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:
             return await run_branch(agent.harness, session_id, request)
 
     created = run_configured(create)
-    if isinstance(created, BranchComparison):
+    if isinstance(created, SessionComparison):
         emit(created, print_compared)
     else:
         emit(created, _print_child, encode=describe_branch)
 
 
-def print_compared(compared: BranchComparison, send_hint: str = "consolidator session branch --commit") -> None:
+def print_compared(compared: SessionComparison, send_hint: str = "consolidator session branch --commit") -> None:
     """Print how a branch compares with its session, and how to go on."""
     branch = compared.branch
     kind, status = branch_kind(branch), branch_status(branch)
-    print_line(f"branch {branch.id}, a {kind} of {compared.main_id} after event {branch.base_seq}: {status}", "bold")
+    print_line(f"branch {branch.id}, a {kind} of {compared.left.id} after event {branch.base_seq}: {status}", "bold")
     if branch.error:
         print_line(f"its last turn ended in an error: {branch.error}", "yellow")
     print_comparison(compared.comparison, ("session", "branch"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -245,22 +245,17 @@ def cost_command(
     costs, total, row = run(load)
 
     def show(costs: list[Cost]) -> None:
-        _print_costs(by, costs, total)
-        if row is not None and row.max_cost is not None:
-            _print_cap(row.max_cost, row.cost, row.reserved)
+        Table("what models cost", {by: "name", **_COLUMNS}, right=tuple(_COLUMNS)).print([*costs, total])
+        if total.unpriced:
+            print_line(
+                f"{total.unpriced} calls went to models with an unknown price: their cost is not included.", "dim"
+            )
+        if row is not None and (cap := row.max_cost) is not None:
+            left = cap - row.cost - row.reserved
+            amounts = f"{_amount(row.cost)} spent, {_amount(row.reserved)} set aside, {_amount(left)} left"
+            print_line(f"cap {_amount(cap)}: {amounts}")
 
     emit(costs, show, encode=lambda costs: {"by": by, "costs": costs, "total": total})
-
-
-def _print_costs(by: str, costs: Sequence[Cost], total: Cost) -> None:
-    Table("what models cost", {by: "name", **_COLUMNS}, right=tuple(_COLUMNS)).print([*costs, total])
-    if total.unpriced:
-        print_line(f"{total.unpriced} calls went to models with an unknown price: their cost is not included.", "dim")
-
-
-def _print_cap(cap: Decimal, cost: Decimal, reserved: Decimal) -> None:
-    left = cap - cost - reserved
-    print_line(f"cap {_amount(cap)}: {_amount(cost)} spent, {_amount(reserved)} set aside, {_amount(left)} left")
 
 
 def _known_cost(cost: Cost) -> str:

@@ -1,4 +1,4 @@
-"""Read OpenHands' conversations: a folder of events, one JSON file each.
+"""Read OpenHands' conversations: a folder of events, one JSON file each, which are read together.
 
 A person's word is a message whose source is user and that no other agent sent (`sender`), without the texts that were
 put beside it (`extended_content`).
@@ -7,7 +7,7 @@ put beside it (`extended_content`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.json_members import read_json, read_note
-from consolidator.formats.common.log_files import file_finder
-from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
+from consolidator.formats.common.log_files import find_files, list_folder
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "openhands"
@@ -25,9 +25,23 @@ _EVENT = re.compile(r"event-(\d{1,12})(?:-.*)?\.json")
 _MAX_FILE = 64 * 1024 * 1024  # bytes
 
 
-files = file_finder(
-    ".json", keep=lambda file: recognises(file, b""), order=lambda file: (file.parent, _number(file), file)
-)
+def files(path: Path) -> Iterator[Path]:
+    """Yield the last event of each conversation at or below a path: it is read with those before it."""
+    yield from last_events(file for file in find_files(path, ".json") if file == path or recognises(file, b""))
+
+
+def last_events(found: Iterable[Path]) -> Iterator[Path]:
+    """Yield sorted files without the events of OpenHands that another one of their folder follows."""
+    waiting: Path | None = None
+    for file in found:
+        is_event = recognises(file, b"")
+        if waiting is not None and not (is_event and file.parent == waiting.parent):
+            yield waiting
+        waiting = file if is_event else None
+        if not is_event:
+            yield file
+    if waiting is not None:
+        yield waiting
 
 
 def _number(file: Path) -> int:
@@ -41,18 +55,31 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
-    """Read one event; its folder's name is its conversation's."""
+    """Read a conversation up to an event; the name of its folder is the conversation's."""
     folder = path.parent.parent if path.parent.name == "events" else path.parent
-    event = read_json(path, _MAX_FILE)
     workspace = drafts.object_of(read_note(folder / "base_state.json").get("workspace"))
-    time = event.get("timestamp") if isinstance(event, dict) and _number(path) <= 0 else None
-    session = Conversation(folder.name, cwd=workspace.get("working_dir"), time=time)
+    session: Conversation | None = None
 
     def draft(record: dict[str, Any]) -> Statements:
+        nonlocal session
+        session = session or Conversation(folder.name, workspace.get("working_dir"), record.get("timestamp"))
         yield session
         yield from _draft_event(record)
 
-    yield from _FORM.read([(1, event if isinstance(event, (dict, Problem)) else Problem("not an event"))], draft)
+    yield from _FORM.read(_read_events(path), draft)
+
+
+def _read_events(path: Path) -> Records:
+    events = sorted(list_folder(path.parent, ".json"), key=lambda file: (_number(file), file))
+    known = [file for file in events if 0 <= _number(file) <= _number(path)] or [path]
+    for line, file in enumerate(known, start=1):
+        try:
+            event = read_json(file, _MAX_FILE)
+        except OSError as error:
+            event = Problem(str(error.strerror))
+        if not isinstance(event, dict):
+            event = Problem(f"{file.name}: {event.reason if isinstance(event, Problem) else 'not an event'}", line)
+        yield line, event
 
 
 def _draft_event(event: dict[str, Any]) -> Statements:

@@ -256,6 +256,6 @@ def _skipped_kind(line: Mapping[str, Any]) -> str:
         return f"system:{line.get('subtype')}"
     if kind == "attachment" and isinstance(line.get("attachment"), Mapping):
         return f"attachment:{line['attachment'].get('type')}"
-    if kind in ("progress", "summary", "file-history-snapshot", "queue-operation"):
+    if kind in ("progress", "summary", "file-history-snapshot", "queue-operation", "pr-link"):
         return kind
     return f"{kind}:empty" if kind in DRAFTERS else f"type:{kind}"

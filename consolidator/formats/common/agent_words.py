@@ -80,6 +80,7 @@ class _CallInputs:
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
         self._chars = 0
+        self._lines: str | None = None  # the texts, one a line, once they were searched
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Keep the texts of a call's arguments."""
@@ -99,6 +100,7 @@ class _CallInputs:
                 pending.extend(value.values())
             elif isinstance(value, list):
                 pending.extend(value)
+        self._lines = None
         while self._chars > _MAX_INPUT_CHARS:
             self._chars -= len(self._texts.popleft())
 
@@ -107,10 +109,13 @@ class _CallInputs:
         text = _squeeze(message)
         if not text:
             return False
+        if self._lines is None:
+            self._lines = "\n".join(("", *self._texts, ""))
         if len(text.encode("utf-8", "replace")) >= _MIN_EXCERPT_BYTES:
-            return any(text in given for given in self._texts)
-        return any(text == given or (given[:1] == "/" and text == given.partition(" ")[2]) for given in self._texts)
+            return text in self._lines
+        return f"\n{text}\n" in self._lines or re.search(rf"\n/[^ \n]* {re.escape(text)}\n", self._lines) is not None
 
 
 def _squeeze(text: str) -> str:
+    """Return a text as one line."""
     return " ".join(text.split())

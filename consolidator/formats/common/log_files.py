@@ -10,16 +10,15 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 MAX_FOLDERS = 100  # how deep folders are searched; deeper ones are reported
 MAX_HOLES = 64 * 1024 * 1024  # bytes without data that a file may have: a crash leaves some, no log has more
 _MAX_EXTENTS = 1000  # looked at in search of holes
 _BUFFER = 128 * 1024
 PACKED = ".zst"
-_PIECE = 256  # bytes that are unpacked at once; a block of four bytes may hold 128 KiB
 _WINDOW_BITS = 26  # 64 MiB, which unpacking may keep
 _MAX_RATIO = 1000  # of what a file holds to its size, beyond MAX_HOLES
 _LINK = "a symbolic link is not followed; name it to import what it leads to"
@@ -43,6 +42,14 @@ def find_files(path: Path, *suffixes: str) -> Iterator[Path]:
         yield from sorted(_search_folders(path, suffixes))
     else:
         yield Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def list_folder(folder: Path, suffix: str) -> list[Path]:
+    """Return what a folder itself holds with a suffix, sorted by name; nothing where there is no such folder."""
+    try:
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def file_finder(
@@ -131,7 +138,8 @@ def open_log(path: Path) -> io.BufferedReader:
 def read_whole(path: Path, most: int) -> bytes | None:
     """Return the contents of a file; None if it is larger than `most` bytes."""
     with open_log(path) as file:
-        content = file.read(most + 1)
+        size = most if path.suffix == PACKED else os.fstat(file.fileno()).st_size
+        content = file.read(min(size, most) + 1)
     return None if len(content) > most else content
 
 
@@ -201,15 +209,17 @@ class _SizedFile(io.RawIOBase):
 
 
 class _UnpackedFile(io.RawIOBase):
-    """What a compressed file holds, unpacked in small pieces: none of them, nor all, may become what memory or time is
-    spent on without end.
-    """
+    """What a compressed file holds: neither memory nor time is spent on it without end."""
 
     def __init__(self, packed: _SizedFile, size: int) -> None:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
         self._packed = packed
         self._left = MAX_HOLES + size * _MAX_RATIO
-        self._pieces = self._unpack()
-        self._piece = memoryview(b"")
+        self._file = zstd.ZstdFile(packed, options={zstd.DecompressionParameter.window_log_max: _WINDOW_BITS})
+        self._errors = (zstd.ZstdError, EOFError)
 
     def readable(self) -> bool:
         """Return True."""
@@ -217,34 +227,14 @@ class _UnpackedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Unpack into a buffer; return the number of bytes, 0 at the end."""
-        while not self._piece:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._piece = memoryview(piece)
-        count = min(len(buffer), len(self._piece))
-        buffer[:count] = self._piece[:count]
-        self._piece = self._piece[count:]
+        try:
+            count = int(self._file.readinto(buffer))
+        except self._errors as error:
+            raise OSError(errno.EINVAL, f"not compressed as its name says: {error}") from error
+        self._left -= count
+        if self._left < 0:
+            raise OSError(errno.EINVAL, f"unpacks to more than {_MAX_RATIO} times its size, not a log")
         return count
-
-    def _unpack(self) -> Iterator[bytes]:
-        packed = bytearray(_PIECE)
-        frame: _Frame | None = None
-        while count := self._packed.readinto(packed):
-            rest = bytes(packed[:count])
-            while rest:
-                frame = frame or _open_frame()
-                try:
-                    piece = frame.decompress(rest)
-                except Exception as error:
-                    raise OSError(errno.EINVAL, f"not compressed as its name says: {error}") from error
-                rest, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-                self._left -= len(piece)
-                if self._left < 0:
-                    raise OSError(errno.EINVAL, f"unpacks to more than {_MAX_RATIO} times its size, not a log")
-                yield piece
-        if frame is not None:
-            raise OSError(errno.EINVAL, "ends in the middle of what is compressed")
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -254,25 +244,6 @@ class _UnpackedFile(io.RawIOBase):
         """Close the descriptor."""
         self._packed.close()
         super().close()
-
-
-class _Frame(Protocol):
-    """One stream of compressed data."""
-
-    eof: bool
-    unused_data: bytes
-
-    def decompress(self, data: bytes) -> bytes:
-        """Return what some more of it unpacks to."""
-
-
-def _open_frame() -> _Frame:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    options: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_BITS}
-    return cast(_Frame, zstd.ZstdDecompressor(options=options))
 
 
 def path_exists(path: Path) -> bool:

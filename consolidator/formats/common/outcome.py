@@ -11,15 +11,10 @@ import re
 # How the tools of agent frameworks report errors, at the very start of the output.
 _TOOL_FAILURE = re.compile(
     r"""(?x)
-    Your\ proposed\ edit\ has\ introduced\ new\ syntax\ error   # swe-agent's edit with linting: not applied
-    | Your\ edit\ was\ not\ applied
-    | Your\ changes\ have\ NOT\ been\ applied
-    | No\ replacement\ was\ performed                           # str_replace editors
+    No\ replacement\ was\ performed                           # str_replace editors
     | No\ file\ open\b                                          # an edit before any open
     | File\ \S+\ not\ found\.?\s*(?:\n|\Z)
-    | Error:\s | Error\ executing\ query\b | ERROR\ \d{4}\ \(    # general; InterCode's SQL; MySQL's client
-    | Malformed\ command\s*\Z                                   # InterCode's shell
-    | Wrong\ flag!\s*\Z                                         # a CTF's submit
+    | Error:\s | ERROR\ \d{4}\ \(                              # general; MySQL's client
     """
 )
 
@@ -55,7 +50,6 @@ _TIMEOUT = re.compile(
 _EXIT_CODE = re.compile(
     r"(?i)^\W*(?:process |command )?(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)\W+([1-9]\d{0,2})\W*$"
 )
-_PROCESS_DONE = re.compile(r"///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\Z")
 
 _TRACEBACK = re.compile(r"(?m)^Traceback \(most recent call last\):\s*$")
 # The last line of a traceback that ended the program: "json.JSONDecodeError: ...", "KeyboardInterrupt".
@@ -76,9 +70,6 @@ def is_failure(text: str) -> bool:
         return False
     if _TOOL_FAILURE.match(body) or is_timeout(body):
         return True
-    exit_code = _PROCESS_DONE.search(body)
-    if exit_code:
-        return int(exit_code[1]) != 0
     lines = [line for line in body.split("\n") if line.strip()]
     return _EXIT_CODE.match(lines[-1]) is not None or _ends_in_traceback(body, lines) or _has_only_complaints(lines)
 

@@ -1,29 +1,30 @@
 """Works on sessions: reads their next events up to the safe point, learns, and commits, window by window.
 
 A large night does it in several processes, so that it uses as many cores as there are. A process is given the names of
-claimed sessions; it reads their events, learns, and commits by itself: what passes between the processes are names, a
-line of JSON each, and nothing of any event is written anywhere else. The claims stay with the process of the night,
-which renews them and, where a process dies, tries its sessions again as after any other failure. When the night's
-process ends, the others end, too.
+claimed sessions; it reads their events, learns, and commits by itself: nothing of any event passes between processes.
+The claims stay with the process of the night, which renews them and, where a process dies, tries its sessions again as
+after any other failure. When the night's process ends, the others end, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import multiprocessing
 import os
 import signal
-import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, DiskFull, Interrupted, raise_if_disk_full
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, as_disk_full
 from consolidator.jobs.consolidation import learning, session_window
 from consolidator.jobs.consolidation.learning import FoldStates
 from consolidator.jobs.consolidation.persistence import commit_windows, unpack_folds
@@ -150,97 +151,16 @@ class SessionWorker:
             window.learned = result
 
 
-MAX_LINE = 1 << 24  # bytes of a request or an answer: a few names and an error
-STOP = "stop"
-
-
 class LearningFailed(ConsolidatorError):
     """A process failed to learn from sessions, or died."""
 
 
-ERRORS: dict[str, type[ConsolidatorError]] = {  # by what an answer calls them
-    "interrupted": Interrupted,
-    "lost": LostClaim,
-    "full": DiskFull,
-    "unavailable": DatabaseUnavailable,
-    "failed": LearningFailed,
-}
-
-
-def main() -> None:
-    """Serve requests until the other process closes the input."""
-    # A Ctrl-C in a terminal and a service manager's stop reach all processes: the other one decides what ends when.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
-    silent = os.open(os.devnull, os.O_RDWR)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)  # a traceback may quote an event
-    asyncio.run(_serve(answers))
-
-
-async def _serve(answers: BinaryIO) -> None:
-    lines = asyncio.StreamReader(limit=MAX_LINE)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    start = json.loads(await lines.readline())
-    clock, stop = FrozenClock(datetime.fromisoformat(start["now"])), asyncio.Event()
-    database = Database(start["dsn"], clock, pool_size=1)
-    settings = Settings.model_construct(**start["settings"])
-    worker = SessionWorker(database, settings, bytes.fromhex(start["salt"]), stop)
-    _answer(answers, {"ready": True})
-    requests: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    reading = asyncio.create_task(_read_requests(lines, requests, stop))  # the name keeps the task alive
-    while True:
-        request = await requests.get()
-        clock.set(datetime.fromisoformat(request["now"]))
-        units = [Unit(request["run"], "session", name, request["owner"], 1) for name in request["sessions"]]
-        _answer(answers, {**await _learn_for_parent(worker, units), "titles": worker.titles})
-        worker.titles.clear()
-        assert not reading.done()
-
-
-async def _read_requests(
-    lines: asyncio.StreamReader, requests: asyncio.Queue[dict[str, Any]], stop: asyncio.Event
-) -> None:
-    """Pass requests on; end the process when the other one has ended, whatever it is doing."""
-    try:
-        while line := await lines.readline():
-            request = json.loads(line)
-            if request == STOP:
-                stop.set()
-            else:
-                requests.put_nowait(request)
-    finally:
-        os._exit(0)  # the database rolls back what is not committed
-
-
-async def _learn_for_parent(worker: SessionWorker, units: list[Unit]) -> dict[str, Any]:
-    """Learn from sessions; return what went wrong as a kind and a message, nothing if all went well."""
-    try:
-        try:
-            await worker.run(units)
-        except Exception as error:
-            raise_if_disk_full(error)
-            raise
-    except Exception as error:  # noqa: BLE001 - the edge: it is told to the other process, which records it
-        kind = next((name for name, known in ERRORS.items() if isinstance(error, known)), None)
-        if kind is None:
-            return {"error": "failed", "message": redact(f"{type(error).__name__}: {error}")[:2000]}
-        return {"error": kind, "message": str(error)}
-    return {}
-
-
-def _answer(answers: BinaryIO, answer: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # the other process has ended: the next read ends this one
-        answers.write(json.dumps(answer).encode() + b"\n")
-        answers.flush()
-
-
 log = logging.getLogger("consolidator.jobs")
 MIN_EVENTS = 15_000  # for each process of a night: to start one costs about as much as to learn from 5,000 to 7,000
-_MODULE = "consolidator.jobs.consolidation.session_worker"
 _START_SECONDS = 120  # in which a process has to be ready
-_END_SECONDS = 5  # in which it has to end when it is asked to
+_PASSED_ON = (Interrupted, LostClaim, DatabaseUnavailable)  # errors that the night treats each in its own way
+_runner: asyncio.Runner  # of a process that learns: one event loop for all that it is asked
+_worker: SessionWorker  # of a process that learns
 
 
 def count_processes(settings: Settings, events: int) -> int:
@@ -248,13 +168,64 @@ def count_processes(settings: Settings, events: int) -> int:
     return max(1, min(settings.learn_processes or count_cores(), events // MIN_EVENTS))
 
 
+def _begin_process(dsn: str, salt: bytes, quiet_minutes: int) -> None:
+    """Make this process one that learns for its parent."""
+    global _runner, _worker
+    # A Ctrl-C in a terminal and a service manager's stop reach all processes: the parent decides what ends when.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    silent = os.open(os.devnull, os.O_RDWR)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)  # a traceback may quote an event
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    settings = Settings.model_construct(quiet_minutes=quiet_minutes)
+    _runner = asyncio.Runner()
+    database = Database(dsn, FrozenClock(datetime.now().astimezone()), pool_size=1)
+    _worker = SessionWorker(database, settings, salt, asyncio.Event())
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(0)  # whatever it is doing: the database rolls back what is not committed
+
+
+def _learn_for_parent(units: list[Unit], now: datetime) -> tuple[dict[str, str], ConsolidatorError | None]:
+    """Learn from sessions; return their titles, and what went wrong, of which no traceback leaves this process."""
+    error: ConsolidatorError | None = None
+    try:
+        _worker.database.clock = FrozenClock(now)
+        _runner.run(_worker.run(units))
+    except _PASSED_ON as failure:
+        error = type(failure)(str(failure))
+    except Exception as failure:  # noqa: BLE001 - the edge: the parent records it
+        error = as_disk_full(failure) or LearningFailed(redact(f"{type(failure).__name__}: {failure}")[:2000])
+    titles = dict(_worker.titles)
+    _worker.titles.clear()
+    return titles, error
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """A process that learns, in a pool of its own: when it dies, the others go on."""
+
+    pool: ProcessPoolExecutor
+    pid: int
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
 @dataclass(slots=True)
 class LearnPool:
     """Up to as many processes as there are callers of `run` at the same time."""
 
     worker: SessionWorker  # of this process: it learns where no other process can be started
-    _idle: list[asyncio.subprocess.Process] = field(default_factory=list)
-    _running: set[asyncio.subprocess.Process] = field(default_factory=set)
+    _idle: list[_Process] = field(default_factory=list)
+    _pools: list[ProcessPoolExecutor] = field(default_factory=list)
 
     async def run(self, units: Sequence[Unit]) -> None:
         """Consolidate sessions in an idle process; raise what it raised there, LearningFailed if it died."""
@@ -262,88 +233,53 @@ class LearnPool:
         if process is None:
             await self.worker.run(list(units))
             return
-        try:
-            answer = await self._ask(process, units)
-        except BaseException:  # also a cancellation: nobody waits for what it does
-            await self._kill(process)
-            raise
-        if answer is None:
-            await self._kill(process)
-            message = f"a process died ({_describe_exit(process)}) while it learned from {len(units)} sessions"
-            log.warning("%s: they are tried again", message)
-            raise LearningFailed(message)
-        self._idle.append(process)
-        self.worker.titles |= answer["titles"]
-        if "error" in answer:
-            raise ERRORS[answer["error"]](answer["message"])
-
-    async def _start(self) -> asyncio.subprocess.Process | None:
-        """Return a new process that is ready, None if none can be started."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", _MODULE,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE,
-            )  # fmt: skip
-        except OSError as error:
-            log.warning("no process to learn in can be started (%s): learning in this one", error)
-            return None
-        self._running.add(process)
-        is_ready = None
-        settings, dsn = self.worker.settings, self.worker.database.dsn
-        times = {"quiet_minutes": settings.quiet_minutes}
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                # The address goes through the pipe: others can see the arguments and the environment of a process.
-                await _send(
-                    process, {"dsn": dsn, "salt": self.worker.salt.hex(), "settings": times, "now": self._now()}
-                )
-                is_ready = await _receive(process)
-        except TimeoutError:
-            pass
-        finally:
-            if is_ready is None:
-                await self._kill(process)
-        if is_ready is None:
-            log.warning("a process to learn in did not start (%s): learning in this one", _describe_exit(process))
-            return None
-        return process
-
-    async def _ask(self, process: asyncio.subprocess.Process, units: Sequence[Unit]) -> dict[str, Any] | None:
-        """Return the process's answer, None if it died; ask it to stop when this one is asked to."""
-        names = [unit.name for unit in units]
-        request = {"run": units[0].run_id, "owner": units[0].owner, "now": self._now(), "sessions": names}
-        await _send(process, request)
-        answering = asyncio.create_task(_receive(process))
+        loop, now = asyncio.get_running_loop(), self.worker.database.clock.now()
+        answering = loop.run_in_executor(process.pool, _learn_for_parent, list(units), now)
         stopping = asyncio.create_task(self.worker.stop.wait())
         try:
-            await asyncio.wait({answering, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            futures: tuple[asyncio.Future[Any], ...] = (answering, stopping)
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
-                await _send(process, STOP)
-            return await answering
+                raise Interrupted("asked to stop while sessions were learned from")
+            titles, error = answering.result()
+        except BrokenProcessPool:
+            message = f"a process died while it learned from {len(units)} sessions"
+            log.warning("%s: they are tried again", message)
+            raise LearningFailed(message) from None
+        except BaseException:  # also a cancellation: nobody waits for what it does
+            process.kill()
+            raise
         finally:
             answering.cancel()
             stopping.cancel()
+        self._idle.append(process)
+        self.worker.titles |= titles
+        if error is not None:
+            raise error
 
-    def _now(self) -> str:
-        return self.worker.database.clock.now().isoformat()
-
-    async def _kill(self, process: asyncio.subprocess.Process) -> None:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        self._running.discard(process)
+    async def _start(self) -> _Process | None:
+        """Return a new process that is ready, None if none can be started."""
+        worker = self.worker
+        pool = ProcessPoolExecutor(
+            1,
+            multiprocessing.get_context("spawn"),  # what it is given goes through a pipe: nobody else sees the address
+            _begin_process,
+            (worker.database.dsn, worker.salt, worker.settings.quiet_minutes),
+        )
+        self._pools.append(pool)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                return _Process(pool, await asyncio.get_running_loop().run_in_executor(pool, os.getpid))
+        except (BrokenProcessPool, OSError) as error:
+            log.warning("no process to learn in can be started (%s): learning in this one", error)
+            return None
 
     async def close(self) -> None:
         """End the processes; what they have not committed is rolled back."""
-        for process in self._running:
-            if process.stdin is not None:
-                process.stdin.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
-                for process in self._running:
-                    await process.wait()
-        for process in list(self._running):
-            await self._kill(process)
+        for process in self._idle:
+            process.kill()
+        for pool in self._pools:
+            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
 
 @asynccontextmanager
@@ -354,29 +290,3 @@ async def open_learn_pool(worker: SessionWorker) -> AsyncIterator[LearnPool]:
         yield pool
     finally:
         await pool.close()
-
-
-async def _send(process: asyncio.subprocess.Process, request: Any) -> None:
-    assert process.stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it died: then there is no answer
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        await process.stdin.drain()
-
-
-async def _receive(process: asyncio.subprocess.Process) -> dict[str, Any] | None:
-    """Return the next answer, None if the process has ended without one."""
-    assert process.stdout is not None
-    line = await process.stdout.readline()
-    if not line.endswith(b"\n"):
-        return None
-    answer: dict[str, Any] = json.loads(line)
-    return answer
-
-
-def _describe_exit(process: asyncio.subprocess.Process) -> str:
-    code = process.returncode
-    return "its state is unknown" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-if __name__ == "__main__":
-    main()

@@ -146,19 +146,15 @@ class _BundleImport:
             self.redacted = {
                 row.id for row in rows.values() if row.details.get(native.EXPORTED, {}).get(native.REDACTED)
             }
-            self._check_not_redacted()
+            if self.redacted and not (self.info.redacted or self.is_erased):  # events of the log are never replaced
+                raise ImportRefused(
+                    f"{self.path}: session {min(self.redacted)} is here already, from a redacted bundle, and what is "
+                    "hidden in it stays so; nothing was written: with --copy (over HTTP ?copy=true) the exact one "
+                    "comes in beside it"
+                )
             if self.info.session_id in self.own and self.session_id in rows:
                 await self._check_chain(conn, rows[self.session_id])
         return self.session_id not in self.heads
-
-    def _check_not_redacted(self) -> None:
-        """Refuse an exact bundle of what is here in redacted form: events of the log are never replaced."""
-        if self.info.redacted or self.is_erased or not self.redacted:
-            return
-        raise ImportRefused(
-            f"{self.path}: session {min(self.redacted)} is here already, from a redacted bundle, and what is hidden "
-            "in it stays so; nothing was written: with --copy (over HTTP ?copy=true) the exact one comes in beside it"
-        )
 
     async def _check_chain(self, conn: Connection, session: SessionRow) -> None:
         """Compare the hash that the bundle has of a session of this database with the log's."""

@@ -144,6 +144,7 @@ BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
 _UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded, UnicodeEncodeError)  # odd values
 _CONTRADICTION = "a line with the same id but other content was imported before; both are kept"
+_COPIED = "of a session of this database"
 _MAX_NUMBER = 2**53  # above it a foreign log's number is not believed
 
 
@@ -284,6 +285,7 @@ class Intake:
 
     async def flush(self) -> None:
         """Write what is buffered in one transaction, then remember the files whose end is in it."""
+        await self._drop_copies()
         if self._buffers:
             await self._write_storable(self._buffers)
         self._buffers = {}
@@ -292,6 +294,20 @@ class Intake:
             async with self.database.connection() as conn:
                 await sources.remember_files(conn, self._finished, now=self.database.clock.now())
         self._finished = []
+
+    async def _drop_copies(self) -> None:
+        """Drop what a file repeats of a session of this database, from which we wrote it."""
+        claimed = {
+            origin: [name for name in buffer.file.sessions[origin].own_ids if escape(name) == name]  # ours are plain
+            for origin, buffer in self._buffers.items()
+        }
+        if not any(claimed.values()):
+            return
+        async with self.database.connection() as conn:
+            own = await sources.filter_own(conn, [name for names in claimed.values() for name in names])
+        for origin, names in claimed.items():
+            if not own.isdisjoint(names):
+                self.report.skipped[_COPIED] += len(self._buffers.pop(origin).events)
 
     async def _write_storable(self, buffers: _Buffers) -> None:
         """Write events in one transaction; if the database cannot hold one of them, find it, and write the others."""

@@ -109,16 +109,6 @@ def _check_heads(app: ASGIApp, most: int) -> ASGIApp:
     return checked
 
 
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """Have what is written sent at once: asyncio sets this only where the listening socket names its protocol.
-
-    Without, the body of each answer waits 40 ms for its head to be acknowledged.
-    """
-    connected = transport.get_extra_info("socket")
-    if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
 def _longest_waiting(connections: list[BoundedConnection]) -> BoundedConnection | None:
     """Return the connection that waits for its client longest; None if we are the ones to answer on all of them."""
     waiting = [connection for connection in connections if connection.waits_for_client]
@@ -174,7 +164,11 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it where there are too many."""
         super().connection_made(transport)
-        _send_at_once(transport)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio does this only where the listening socket names its protocol: else the body of each answer waits
+            # 40 ms for its head to be acknowledged.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._begin_phase(("head", 0))
         if not self._connections.admit(self, str(self.client[0]) if self.client else ""):
             self._refuse(429)
@@ -245,24 +239,19 @@ class BoundedConnection(H11Protocol):
 
 
 WINDOW_SECONDS = 60.0
-SAME_LINES = 1  # written in a window, of lines that are the same in every character
-SIMILAR_LINES = 30  # of lines that differ in numbers alone, or in the values of one message
+KIND_LINES = 5  # written in a window, of lines that differ in numbers alone, or in the values of one message
 _MAX_KINDS = 500  # of lines remembered; beyond them the oldest is forgotten, and its count written
 _COMPARED = 500  # characters of a line
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
+_Kind = tuple[str, int, str]  # logger, level and text of lines
 
 
 @dataclass(slots=True)
-class _Kind:
-    """Lines of one kind in a window."""
+class _Window:
+    """The lines of one kind since the first of them."""
 
     began: float
-    record: logging.LogRecord  # the last one
-    written: int = 0
-    held_back: int = 0
-
-
-_Kinds = OrderedDict[tuple[str, int, str], _Kind]  # by logger, level and text, oldest first
+    lines: int = 0
 
 
 class RepeatedLines(logging.Filter):
@@ -272,61 +261,40 @@ class RepeatedLines(logging.Filter):
         super().__init__()
         self._handler = handler
         self._clock = clock
-        self._same: _Kinds = OrderedDict()
-        self._similar: _Kinds = OrderedDict()  # apart: many different lines must not push out what they have in common
+        self._windows: OrderedDict[_Kind, _Window] = OrderedDict()  # the oldest first
         self._lock = threading.RLock()  # writing a count comes back to this filter
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is to be written."""
         if getattr(record, "is_count", False):
             return True
-        try:
-            text = record.getMessage()[:_COMPARED]
-        except Exception:  # noqa: BLE001 - logging itself reports a message that does not fit its values
-            return True
-        template = str(record.msg)[:_COMPARED] if record.args else text
-        same = (record.name, record.levelno, text)
-        similar = (record.name, record.levelno, _NUMBER.sub("#", template))
+        kind = (record.name, record.levelno, _NUMBER.sub("#", str(record.msg)[:_COMPARED]))
         with self._lock:
             self.write_counts(only_ended=True)
-            is_new = self._count(self._same, same, record, SAME_LINES)
-            return is_new and self._count(self._similar, similar, record, SIMILAR_LINES)
-
-    def _count(self, kinds: _Kinds, key: tuple[str, int, str], record: logging.LogRecord, most: int) -> bool:
-        """Count a line of a kind; return whether it is one of the first."""
-        kind = kinds.get(key)
-        if kind is None:
-            while len(kinds) >= _MAX_KINDS:
-                self._write_count(kinds.popitem(last=False)[1])
-            kind = kinds[key] = _Kind(self._clock(), record)
-        kind.record = record
-        if kind.written < most:
-            kind.written += 1
-            return True
-        kind.held_back += 1
-        return False
+            if kind not in self._windows:
+                while len(self._windows) >= _MAX_KINDS:
+                    self._write_count(*self._windows.popitem(last=False))
+                self._windows[kind] = _Window(self._clock())
+            self._windows[kind].lines += 1
+            return self._windows[kind].lines <= KIND_LINES
 
     def write_counts(self, *, only_ended: bool = False) -> None:
         """Write how many lines were held back; with `only_ended` those of windows that are over."""
         with self._lock:
-            for kinds in (self._same, self._similar):
-                while kinds:
-                    key, kind = next(iter(kinds.items()))
-                    if only_ended and self._clock() - kind.began < WINDOW_SECONDS:
-                        break
-                    del kinds[key]
-                    self._write_count(kind)
+            while self._windows:
+                kind, window = next(iter(self._windows.items()))
+                if only_ended and self._clock() - window.began < WINDOW_SECONDS:
+                    break
+                del self._windows[kind]
+                self._write_count(kind, window)
 
-    def _write_count(self, kind: _Kind) -> None:
-        if not kind.held_back:
-            return
-        last = kind.record
-        text = last.getMessage()[:_COMPARED].partition("\n")[0]
-        message = "repeated %d times: %s"
-        count = logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, message, None, None)
-        count.args = (kind.held_back, text)
-        count.is_count = True
-        self._handler.handle(count)
+    def _write_count(self, kind: _Kind, window: _Window) -> None:
+        if window.lines > KIND_LINES:
+            name, level, text = kind
+            values = (window.lines - KIND_LINES, text.partition("\n")[0])
+            count = logging.LogRecord(name, level, "", 0, "repeated %d times: %s", values, None)
+            count.is_count = True
+            self._handler.handle(count)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Checkpoints: labels on safe points, from each of which a session can be restored until it expires.
 
-A checkpoint keeps the fold of what a restore does not read again (state, scratchpad, summary, compaction), and
-retention the events that it reads.
+A checkpoint is a position of the log, and what happened since the one before: a restore reads the log, which retention
+keeps until then. Only of a past that was pruned before, it stores the fold (state, scratchpad, summary, compaction).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def create_checkpoint(
             )
         lineage = await lineages.load_lineage(conn, session.id, session)
         seq = (await find_safe_point(conn, session, lineage, at)).seq
-        fold = await fold_past(conn, session, lineage, seq)
+        fold = (await fold_past(conn, session, lineage, seq)).as_json() if lineage.is_truncated else {}
         totals = await _find_totals(conn, session, lineage, seq)
         before = await store.get_latest(conn, session.id, seq=seq)
         delta = {} if before is None else await _count_delta(conn, lineage, before, seq, totals)
@@ -76,7 +76,7 @@ async def create_checkpoint(
     span = time_to_live or (TIME_TO_LIVE if seconds is None else timedelta(seconds=seconds))
     expires_at = None if span == FOR_EVER else now + span
     checkpoint = CheckpointRow(
-        str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold.as_json(), "totals": totals}, now,
+        str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold, "totals": totals}, now,
         expires_at,
     )  # fmt: skip
     with boundary("commit checkpoint"):
@@ -136,14 +136,20 @@ async def restore_checkpoint(
             checkpoint = await _get_unexpired(conn, viewer, checkpoint_id or "", "write", now)
         else:
             session = await get_session(conn, viewer, session_id, "write")
-            checkpoint = await _find_restorable(conn, session, checkpoint_id, now)
+            if checkpoint_id is None:
+                restored = await store.get_last_unexpired(conn, session.id, now=now)
+            else:
+                restored = await store.get(conn, checkpoint_id)
+            if restored is None or restored.session_id != session.id or restored.has_expired(now):
+                raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
+            checkpoint = restored
     request = ChildRequest(
         kind="resume",
         at=checkpoint.seq,
         overrides=overrides,
         is_current=is_current,
         checkpoint_id=checkpoint.id,
-        fold=InheritedFold.from_json(checkpoint.fold),
+        fold=InheritedFold.from_json(checkpoint.fold) if "state" in checkpoint.fold else None,
     )
     return await create_child(
         database, settings, checkpoint.session_id, request, driver_tools=driver_tools, viewer=viewer
@@ -179,19 +185,6 @@ async def _get_unexpired(
     return checkpoint
 
 
-async def _find_restorable(
-    conn: Connection, session: SessionRow, checkpoint_id: str | None, now: datetime
-) -> CheckpointRow:
-    """Return a session's checkpoint of this id, or that of the latest point. Raises NotFound."""
-    if checkpoint_id is None:
-        checkpoint = await store.get_last_unexpired(conn, session.id, now=now)
-    else:
-        checkpoint = await store.get(conn, checkpoint_id)
-    if checkpoint is None or checkpoint.session_id != session.id or checkpoint.has_expired(now):
-        raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
-    return checkpoint
-
-
 async def _count_delta(
     conn: Connection, lineage: Lineage, before: CheckpointRow, seq: int, totals: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -209,7 +202,7 @@ async def _count_delta(
         "messages": sum(count.events for count in counts if count.event_type in _MESSAGES),
         "tools": dict(sorted(tools.items())),
         **tokens,
-        "cost": str(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
+        "cost": float(Decimal(totals["cost"]) - Decimal(earlier.get("cost") or 0)),
     }
 
 

@@ -153,7 +153,7 @@ class ChildRequest:
 
     `at` is the last event before the child's own ones; None is the latest safe point. A sub-agent reads nothing of its
     parent's log, and a dream nothing of its state. `is_current` makes the child the session that its key names. `fold`
-    is what stood at the point, where that was stored before.
+    is what stood at the point, where the log no longer says it.
     """
 
     kind: ChildKind

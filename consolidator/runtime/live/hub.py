@@ -21,18 +21,17 @@ import psycopg
 
 from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
-from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Pieces, Position, restore_position
-from consolidator.runtime.session.access import check_reach
+from consolidator.runtime.session.access import check_reach, read_past
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, SessionMarks
 
@@ -56,12 +55,18 @@ class _Follower:
     session: SessionRow
     fold: FollowFold
     low: datetime  # no event to come is older
+    is_placed: bool = False  # whether it is known where it stands: nothing is read for it before
     is_dirty: bool = False  # whether there may be something to read
     is_over: bool = False  # whether nothing comes after `items`
     items: list[FollowedItem] = field(default_factory=list)
     marks: SessionMarks | None = None  # the state that it was told last
     active_at: float = field(default_factory=time.monotonic)  # when an item came last
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there may be something to read, and all that was read is taken."""
+        return self.is_placed and self.is_dirty and not self.items
 
     @property
     def awaits_pieces(self) -> bool:
@@ -161,7 +166,7 @@ class FollowHub:
             if cursor.seq > session.head:
                 raise UsageError(f"cursor {cursor} is beyond the end of session {session_id}, which is {session.head}")
             if history and cursor.seq < session.base_seq:
-                async for event in self._read_ancestors(session, cursor.seq):
+                async for event in read_past(self.database, session_id, after=cursor.seq, upto=session.base_seq):
                     yield FollowedItem("event", session_id, Cursor(event.seq), event)
                 cursor = Cursor(session.base_seq)
             if cursor.seq < floor:  # also the log of a child, of which what is below its base is in its ancestors
@@ -174,7 +179,7 @@ class FollowHub:
                 async with self.database.connection() as conn:
                     mark = await store.find_last_mark(conn, session.id, cursor.seq, session.ingest_bounds)
                 fold.position = restore_position(cursor, mark)
-            follower.is_dirty = True
+            follower.is_placed = follower.is_dirty = True
             while not (follower.is_over and not follower.items):
                 self._wake.set()  # it has taken what was read, and can be given more
                 await follower.changed.wait()
@@ -201,16 +206,6 @@ class FollowHub:
             self._followers.setdefault(session_id, set()).add(follower)
             return follower
 
-    async def _read_ancestors(self, session: SessionRow, after: int) -> AsyncIterator[Event]:
-        """Yield what a child reads of its ancestors' logs."""
-        while after < session.base_seq:
-            async with self.database.connection() as conn:
-                lineage = await load_lineage(conn, session.id, session)
-                page = await read_lineage(conn, lineage, after=after, upto=session.base_seq, limit=EVENTS_PER_READ)
-            for event in page:
-                yield event
-            after = page[-1].seq if page else session.base_seq
-
     def _all(self) -> Iterator[_Follower]:
         return (follower for followers in self._followers.values() for follower in followers)
 
@@ -233,7 +228,7 @@ class FollowHub:
                 await self._read_pieces()
                 await self._renew_marks()
                 self._is_failing = False
-            except (ConsolidatorError, psycopg.Error, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - nobody else reads for the followers
                 if not self._is_failing:
                     log.warning("followed sessions cannot be read: %s", redact(str(error)))
                 self._is_failing = True
@@ -255,7 +250,7 @@ class FollowHub:
 
     async def _read_dirty(self) -> None:
         """Read what is new for followers that have taken all before, in one round trip for each kind."""
-        due = [follower for follower in self._all() if follower.is_dirty and not follower.items][:_FOLLOWERS_PER_READ]
+        due = [follower for follower in self._all() if follower.is_due][:_FOLLOWERS_PER_READ]
         if not due:
             return
         for follower in due:  # before the read: what comes meanwhile is read next
@@ -271,7 +266,7 @@ class FollowHub:
                 follower.is_dirty = True
             else:
                 follower.note_state(marks.get(follower.session.id))
-        if any(follower.is_dirty and not follower.items for follower in self._all()):
+        if any(follower.is_due for follower in self._all()):
             self._wake.set()
 
     async def _read_pieces(self) -> None:

@@ -22,7 +22,7 @@ from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
-from consolidator.runtime.rerun.recording import Comparison, compare_runs, read_turns
+from consolidator.runtime.rerun.turns import Comparison, compare_runs, read_turns
 from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
@@ -73,22 +73,34 @@ class BranchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class BranchComparison:
-    """How a branch and its session went on from the branch's point; the session is the left side."""
+class SessionComparison:
+    """Two sessions side by side: a branch, rerun or fork stands right of what it came from."""
 
-    branch: SessionRow
-    main_id: str
+    left: SessionRow
+    right: SessionRow
+    after: int  # the position of both from which they are compared; 0 for whole sessions
     comparison: Comparison
-    is_whole: bool = True  # False: one of them has more events than are compared, or some are pruned
+    is_cut: bool  # whether one of them has more events than are compared
+    is_pruned: bool  # whether events of one of them are gone that would be compared
+
+    @property
+    def branch(self) -> SessionRow:
+        """The right side."""
+        return self.right
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is compared."""
+        return not (self.is_cut or self.is_pruned)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return how a branch compares as JSON can hold it."""
         return {
             "branch": self.branch.id,
-            "main": self.main_id,
+            "main": self.left.id,
             "kind": branch_kind(self.branch),
             "status": branch_status(self.branch),
-            "after": self.branch.base_seq,
+            "after": self.after,
             "is_whole": self.is_whole,
             "diff": self.comparison.as_json(),
         }
@@ -172,7 +184,7 @@ async def run_branch(
     *,
     is_stopping: Callable[[], bool] = lambda: False,
     viewer: Viewer = OWNER,
-) -> BranchComparison:
+) -> SessionComparison:
     """Try something in a branch of a session, to its end, and return how it compares with the session.
 
     The session goes on meanwhile: it is not held. After a crash the same request goes on with the branch that is there:
@@ -242,7 +254,7 @@ async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[],
 
 async def compare_branch(
     database: Database, branch: str, *, main: str | None = None, viewer: Viewer = OWNER
-) -> BranchComparison:
+) -> SessionComparison:
     """Compare a branch with its session, from the branch's point on; `main` is the session that it must be one of.
 
     The branch is named by its id or the beginning of it. Raises Forbidden, NotFound, and UsageError for no branch.
@@ -252,29 +264,36 @@ async def compare_branch(
     return await compare_with(database, row)
 
 
-async def compare_with(database: Database, branch: SessionRow, main_id: str | None = None) -> BranchComparison:
-    """Compare a branch with its session, or one that reads that one's log: messages, calls, tokens, cost.
-
-    Of each at most MAX_COMPARED events are read, and what is pruned is left out. Raises UsageError for no branch.
-    """
+async def compare_with(database: Database, branch: SessionRow, main_id: str | None = None) -> SessionComparison:
+    """Compare a branch with its session, or one that reads that one's log. Raises UsageError for no branch."""
     branch_kind(branch)
     main = main_id or branch.parent_id
     assert main is not None
     async with database.connection() as conn:
-        begin = await find_begin(conn, branch)
-        main_row = await sessions.get(conn, main)
-    sides = (main_row, branch)
-    is_whole = all(side.head - begin <= MAX_COMPARED and side.pruned_to <= branch.base_seq for side in sides)
-    turns = [await read_turns(database, side.id, after=begin, limit=MAX_COMPARED) for side in sides]
-    return BranchComparison(branch, main, compare_runs(*turns), is_whole)
+        row = await sessions.get(conn, main)
+    return await compare_rows(database, row, branch, are_related=True)
 
 
-async def find_begin(conn: Connection, branch: SessionRow) -> int:
-    """Return after which event to compare: the point, or before it where a message stands there that both answer."""
-    lineage = await store.load_lineage(conn, branch.id, branch)
-    at_point = await store.find_event(conn, lineage, branch.base_seq)
-    is_message = at_point is not None and at_point.type is EventType.USER_MESSAGE
-    return branch.base_seq - 1 if is_message else branch.base_seq
+async def compare_rows(
+    database: Database, left: SessionRow, right: SessionRow, *, are_related: bool, limit: int = MAX_COMPARED
+) -> SessionComparison:
+    """Compare the beginnings of two sessions, of related ones only what came after the point of the right one.
+
+    That is messages, calls, tokens and cost, of at most `limit` events of each, without what is pruned.
+    """
+    begin, after = None, 0
+    if are_related:
+        begin = after = right.base_seq
+        async with database.connection() as conn:
+            lineage = await store.load_lineage(conn, right.id, right)
+            at_point = await store.find_event(conn, lineage, after)
+        if right.kind == "branch" and at_point is not None and at_point.type is EventType.USER_MESSAGE:
+            begin -= 1  # both answer the message there
+    sides = (left, right)
+    comparison = compare_runs(*[await read_turns(database, row.id, after=begin, limit=limit) for row in sides])
+    is_cut = any(row.head - max(begin or 0, row.pruned_to) > limit for row in sides)
+    is_pruned = any(row.pruned_to > max(after, row.base_seq) for row in sides)
+    return SessionComparison(left, right, after, comparison, is_cut, is_pruned)
 
 
 async def commit_steer(

@@ -1,4 +1,4 @@
-"""A recorded session as a rerun repeats it: what people said and changed, the results of its calls, and its turns.
+"""A recorded session as a rerun repeats it: what people said and changed, and the results of its calls.
 
 A call with the same tool and arguments has the result that it had; what people and programs did is done again at the
 same places. What the model changed itself is no part of it: a rerun's model changes that again, or does not.
@@ -7,24 +7,19 @@ same places. What the model changed itself is no part of it: a rerun's model cha
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
-from difflib import SequenceMatcher
-from itertools import zip_longest
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer
+from consolidator.runtime.rerun.turns import RecordedTurn, RunFold, canonical_arguments
 from consolidator.runtime.session.access import read_past
 from consolidator.runtime.session.changes import SessionChange, apply_change
 from consolidator.runtime.session.outcome import Outcome
@@ -35,262 +30,8 @@ from consolidator.runtime.turn.sessions import send_message
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import find_event, load_lineage
 
-T = TypeVar("T", "RecordedCall", "RecordedTurn")
-Status = Literal["same", "changed", "removed", "added"]
-_COUNTS = ("answers", "calls", "input_tokens", "cached_tokens", "output_tokens")
-_PREVIEW = 300  # characters of a result that are shown
-PriceFunction = Callable[[str, int, int, int], Decimal | None]  # (model, input, cached, output tokens) -> USD
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a run or a turn took."""
-
-    answers: int = 0
-    calls: int = 0
-    input_tokens: int = 0  # cached ones included
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost: Decimal | None = Decimal(0)  # USD; None where a model's price is unknown
-
-    def __add__(self, other: Figures) -> Figures:
-        """Return the sum."""
-        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Figures(**{name: getattr(self, name) + getattr(other, name) for name in _COUNTS}, cost=cost)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures as JSON can hold them."""
-        return {**asdict(self), "cost": None if self.cost is None else str(self.cost)}
-
-
-@dataclass(slots=True)
-class RecordedCall:
-    """A call of a tool, with its result as far as it is compared."""
-
-    seq: int
-    tool: str
-    arguments: str  # canonical JSON
-    status: str | None = None  # of the result; None where there is none
-    result_hash: str | None = None
-    result: str = ""  # its beginning
-
-    @property
-    def compared(self) -> tuple[str | None, ...]:
-        """What is the same of two calls that are the same."""
-        return self.tool, self.arguments, self.status, self.result_hash
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the call as JSON can hold it."""
-        values = asdict(self) | {"arguments": json.loads(self.arguments)}
-        del values["result_hash"]
-        return values
-
-
-@dataclass(slots=True)
-class RecordedTurn:
-    """A message of the user's side and what followed it, up to the next one."""
-
-    seq: int  # of the message; 0 for what came before any
-    message: str
-    answers: list[str] = field(default_factory=list)
-    calls: list[RecordedCall] = field(default_factory=list)
-    figures: Figures = field(default_factory=Figures)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the turn without its calls as JSON can hold it."""
-        return {"seq": self.seq, "message": self.message, "answers": self.answers, "figures": self.figures.as_json()}
-
-
-class RunFold:
-    """Folds events into turns."""
-
-    def __init__(self, price: PriceFunction) -> None:
-        self.turns: list[RecordedTurn] = []
-        self._price = price
-        self._open: dict[str, list[RecordedCall]] = {}  # calls without a result, by call_id: logs may reuse one
-        self._answered: dict[str, RecordedTurn] = {}  # by message_id of the answer
-
-    def feed(self, event: Event) -> None:
-        """Take the next event."""
-        data = event.data
-        if event.is_user_message:
-            self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
-        elif event.type is EventType.ASSISTANT_RESPONSE or (
-            data.get("decision") == "turn_interrupted" and "usage" in data  # before it had any text
-        ):
-            self._add_answer(self._turn_of(event), event)
-        elif event.type is EventType.TOOL_CALL:
-            call = RecordedCall(event.seq, str(data.get("tool")), canonical_arguments(data.get("arguments")))
-            turn = self._turn_of(event)
-            turn.calls.append(call)
-            turn.figures += Figures(calls=1)
-            self._open.setdefault(str(data.get("call_id")), []).append(call)
-        elif event.type is EventType.TOOL_RESULT:
-            waiting = self._open.get(str(data.get("call_id")))
-            if waiting:
-                call, content = waiting.pop(0), data.get("content")
-                text = content if isinstance(content, str) else canonical_arguments(content)
-                call.status = str(data.get("status") or "ok")
-                call.result_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-                call.result = text[:_PREVIEW]
-
-    def _turn_of(self, event: Event) -> RecordedTurn:
-        """Return the turn of the latest message that the model had seen; of a log that does not say, the latest."""
-        message_id, upto, held = (event.data.get(name) for name in ("message_id", "upto_seq", "held"))
-        turn = self._answered.get(str(message_id))
-        if turn is None and isinstance(upto, int):
-            unseen = held if isinstance(held, list) else ()
-            turn = next((turn for turn in reversed(self.turns) if turn.seq <= upto and turn.seq not in unseen), None)
-        if turn is None:
-            if not self.turns:
-                self.turns.append(RecordedTurn(0, ""))
-            turn = self.turns[-1]
-        if message_id is not None:
-            self._answered[str(message_id)] = turn
-        return turn
-
-    def _add_answer(self, turn: RecordedTurn, event: Event) -> None:
-        text, usage = str(event.data.get("text") or ""), event.data.get("usage")
-        if text:
-            turn.answers.append(text)
-        counts = usage if isinstance(usage, dict) else {}
-        read, cached, written = (int(counts.get(name) or 0) for name in ("input", "cached", "output"))
-        cost = self._price(str(event.data.get("model") or ""), read, cached, written) if counts else Decimal(0)
-        turn.figures += Figures(1, 0, read, cached, written, cost)
-
-
-def canonical_arguments(arguments: Any) -> str:
-    """Return a call's arguments as one text: equal arguments give equal texts, whatever the order of their names."""
-    value = arguments
-    if isinstance(arguments, str):  # as the model wrote them
-        try:
-            value = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError):
-            value = arguments
-    return json.dumps(
-        {} if value is None else value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Difference(Generic[T]):
-    """A call or a turn of one run, or what stands in the same place of both."""
-
-    left: T | None
-    right: T | None
-    is_equal: bool
-
-    @property
-    def status(self) -> Status:
-        """How the two sides differ."""
-        if self.left is None or self.right is None:
-            return "removed" if self.right is None else "added"
-        return "same" if self.is_equal else "changed"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the difference as JSON can hold it."""
-        sides = {"left": self.left, "right": self.right}
-        values = {name: None if side is None else side.as_json() for name, side in sides.items()}
-        return {"status": self.status, **values}
-
-
-CallDifference = Difference[RecordedCall]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnDifference(Difference[RecordedTurn]):
-    """A turn of one run, or of both after the same message."""
-
-    calls: tuple[CallDifference, ...]
-
-    @property
-    def answers_differ(self) -> bool:
-        """Whether the model said something else."""
-        return (self.left.answers if self.left else []) != (self.right.answers if self.right else [])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the difference as JSON can hold it."""
-        turn = self.left or self.right
-        sides = super(TurnDifference, self).as_json()
-        return {**sides, "message": turn.message if turn else "", "calls": [call.as_json() for call in self.calls]}
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How two runs differ."""
-
-    turns: tuple[TurnDifference, ...]
-    left: Figures
-    right: Figures
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether both runs said the same and called the same tools with the same arguments and results."""
-        return not any(self.differences())
-
-    def differences(self) -> Iterator[TurnDifference]:
-        """Yield the turns that are not the same."""
-        return (turn for turn in self.turns if turn.status != "same")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON can hold it; of turns that are the same only their number."""
-        return {
-            "is_empty": self.is_empty,
-            "turns": len(self.turns),
-            "differences": [turn.as_json() for turn in self.differences()],
-            "left": self.left.as_json(),
-            "right": self.right.as_json(),
-        }
-
-
-def compare_runs(left: Sequence[RecordedTurn], right: Sequence[RecordedTurn]) -> Comparison:
-    """Compare two runs, turn by turn.
-
-    A turn is compared with one of the same message; one whose message the other run does not have there stands alone:
-    a session may go on with something else than what is compared with it.
-    """
-    pairs = _align(left, right, lambda turn: turn.message, only_equal=True)
-    sums = (sum((turn.figures for turn in turns), Figures()) for turns in (left, right))
-    return Comparison(tuple(_compare_turns(*pair) for pair in pairs), *sums)
-
-
-def _compare_turns(left: RecordedTurn | None, right: RecordedTurn | None) -> TurnDifference:
-    pairs = _align(left.calls if left else [], right.calls if right else [], lambda call: (call.tool, call.arguments))
-    calls = tuple(
-        Difference(one, other, one is not None and other is not None and one.compared == other.compared)
-        for one, other in pairs
-    )
-    is_equal = left is not None and right is not None and left.answers == right.answers
-    return TurnDifference(left, right, is_equal and all(call.status == "same" for call in calls), calls)
-
-
-def _align(
-    left: Sequence[T], right: Sequence[T], identity: Callable[[T], object], *, only_equal: bool = False
-) -> Iterator[tuple[T | None, T | None]]:
-    """Yield two sequences side by side; what stands in the same place but differs is one pair.
-
-    With `only_equal` it is none: each is by itself.
-    """
-    matcher = SequenceMatcher(None, list(map(identity, left)), list(map(identity, right)), autojunk=False)
-    for kind, left_from, left_to, right_from, right_to in matcher.get_opcodes():
-        if kind == "replace" and only_equal:
-            yield from ((item, None) for item in left[left_from:left_to])
-            yield from ((None, item) for item in right[right_from:right_to])
-        else:
-            yield from zip_longest(left[left_from:left_to], right[right_from:right_to])
-
-
 REPEATER = Viewer(surface="rerun")  # who says again what was said
 _PERSONS = (Role.USER, Role.OPERATOR)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
-    """A person's message of a recorded session: one that began a turn, or a steer, said while one was under way."""
-
-    seq: int
-    text: str
-    speaker: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +43,7 @@ class RecordedChange:
     principal: str
 
 
-Repeated = RecordedChange | RecordedMessage  # a message is a steer here
+Repeated = RecordedChange | RecordedTurn  # of a turn, the steer that began it
 
 
 def parse_change(event: Event) -> RecordedChange | None:
@@ -324,15 +65,20 @@ def parse_change(event: Event) -> RecordedChange | None:
     return RecordedChange(event.seq, change, event.principal if event.principal and is_persons else Role.OPERATOR.value)
 
 
+async def say_again(
+    database: Database, session_id: str, turn: RecordedTurn, mode: Literal["steer", "message"] = "message"
+) -> None:
+    """Say in another session what a person said in the recorded one."""
+    await send_message(database, session_id, turn.message, mode=mode, speaker=turn.speaker, viewer=REPEATER)
+
+
 class ChangeReplay:
     """Makes recorded changes in another session, each once, in their order.
 
     While a turn runs, nothing is made that the recording has after the turn: `turn_end` is the seq at which it ended.
     """
 
-    def __init__(
-        self, database: Database, session_id: str, changes: Iterable[RecordedChange | RecordedMessage]
-    ) -> None:
+    def __init__(self, database: Database, session_id: str, changes: Iterable[Repeated]) -> None:
         self._database = database
         self._session_id = session_id
         self._changes = deque(sorted(changes, key=lambda change: change.seq))
@@ -350,19 +96,17 @@ class ChangeReplay:
                 except UsageError:  # a task that the rerun's model opened or ended otherwise
                     continue
 
-    def take_steer(self) -> RecordedMessage | None:
+    def take_steer(self) -> RecordedTurn | None:
         """Return the next steer of the turn that just ended, for which the rerun's turn was too short; else None."""
-        waiting = [change for change in self._changes if self.turn_end is None or change.seq < self.turn_end]
-        steer = next((change for change in waiting if isinstance(change, RecordedMessage)), None)
-        if steer is not None:
-            self._changes.remove(steer)
+        steer = next((change for change in self._changes if isinstance(change, RecordedTurn)), None)
+        if steer is None or (self.turn_end is not None and steer.seq >= self.turn_end):
+            return None
+        self._changes.remove(steer)
         return steer
 
     async def _apply(self, recorded: Repeated) -> None:
-        if isinstance(recorded, RecordedMessage):
-            await send_message(
-                self._database, self._session_id, recorded.text, mode="steer", speaker=recorded.speaker, viewer=REPEATER
-            )
+        if isinstance(recorded, RecordedTurn):
+            await say_again(self._database, self._session_id, recorded, mode="steer")
             return
         now = self._database.clock.now()
         async with self._database.transaction() as conn:
@@ -462,10 +206,19 @@ _LOOKBACK = 200  # events in which the message before a child's own events is lo
 class RecordedRun:
     """What a recorded session has for a rerun."""
 
-    messages: list[RecordedMessage]
+    turns: list[RecordedTurn]
     changes: list[RecordedChange]  # by people and programs, in their order
-    steers: list[RecordedMessage]  # said while a turn was under way, and no part of `messages`
     calls: Recording
+
+    @property
+    def messages(self) -> list[RecordedTurn]:
+        """The turns whose message waited for the end of the one before."""
+        return [turn for turn in self.turns if not turn.is_steer]
+
+    def list_repeated(self, *, after: int) -> list[Repeated]:
+        """Return what was done while a turn was under way: changes and steers."""
+        repeated: list[Repeated] = [*self.changes, *(turn for turn in self.turns if turn.is_steer)]
+        return [each for each in repeated if each.seq > after]
 
 
 async def find_own_start(database: Database, session: SessionRow) -> int | None:
@@ -491,16 +244,6 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
     return own
 
 
-async def read_turns(
-    database: Database, session_id: str, *, after: int | None = None, limit: int = 2**62
-) -> list[RecordedTurn]:
-    """Return the turns of a session's first events after a position; results of calls as their hash and beginning."""
-    fold = RunFold(_price)
-    async for event in read_past(database, session_id, after=after, limit=limit):
-        fold.feed(event)
-    return fold.turns
-
-
 async def read_recording(database: Database, session_id: str, *, after: int) -> RecordedRun:
     """Return what people said and changed after a position, and the results of its calls, which are read when used."""
 
@@ -514,32 +257,13 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         status: Literal["ok", "error"] = "error" if data.get("status") == "error" else "ok"
         return Outcome(data.get("content", ""), status, data.get("reason"), data.get("state_patch"))
 
-    messages: list[RecordedMessage] = []
-    changes: list[RecordedChange] = []
-    steers: list[RecordedMessage] = []
-    is_at_work = False
-    recording = Recording(load)
-    calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
+    fold, changes = RunFold(), list[RecordedChange]()
     async for event in read_past(database, session_id, after=after):
-        data = event.data
-        if event.is_user_message:
-            message = RecordedMessage(event.seq, str(data.get("text") or ""), data.get("speaker"))
-            is_steer = is_at_work and data.get("mode") == "steer" and messages
-            (steers if is_steer else messages).append(message)
-            is_at_work = True
-        elif event.type is EventType.ASSISTANT_RESPONSE:
-            is_at_work = False  # unless it calls
-        elif event.type is EventType.TOOL_CALL:
-            is_at_work = True
-            calls.setdefault(str(data.get("call_id")), []).append(event)
-        elif event.type is EventType.TOOL_RESULT and (waiting := calls.get(str(data.get("call_id")))):
-            call = waiting.pop(0)
-            if data.get("status") != "uncertain":
-                recording.add(str(call.data.get("tool")), call.data.get("arguments"), event.seq)
-        elif (change := parse_change(event)) is not None:
+        fold.feed(event)
+        if (change := parse_change(event)) is not None:
             changes.append(change)
-    return RecordedRun(messages, changes, steers, recording)
-
-
-def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:
-    return calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
+    recording = Recording(load)
+    calls = [call for turn in fold.turns for call in turn.calls if call.status not in (None, "uncertain")]
+    for call in sorted(calls, key=lambda call: call.result_seq):
+        recording.add(call.tool, call.arguments, call.result_seq)
+    return RecordedRun([turn for turn in fold.turns if turn.seq], changes, recording)

@@ -13,7 +13,6 @@ from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
-from consolidator.runtime.turn.harness import channel_name
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -50,7 +49,7 @@ async def replay(conn: Connection, session_id: str, *, channel: str | None = Non
     session = await sessions.get(conn, session_id)
     lineage = await load_lineage(conn, session_id, session)
     for part in lineage.slice(lineage.readable_after, session.head):
-        async for item in _replay_part(conn, part, channel_name(session) if channel is None else channel, channel):
+        async for item in _replay_part(conn, part, session.channel_name if channel is None else channel, channel):
             yield item
 
 

@@ -41,8 +41,11 @@ def render_template(template: str, parameters: Mapping[str, Any]) -> str:
     if unknown:
         has = ", ".join(names) or "none"
         raise UsageError(f"the template has no parameter {', '.join(unknown)}; it has: {has}")
-    rendered = Template(template).substitute({name: _as_text(value) for name, value in parameters.items()})
-    return check_prompt(rendered)
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in parameters.items()
+    }
+    return check_prompt(Template(template).substitute(texts))
 
 
 def check_prompt(prompt: str) -> str:
@@ -50,10 +53,6 @@ def check_prompt(prompt: str) -> str:
     if len(prompt) > MAX_PROMPT_CHARACTERS:
         raise UsageError(f"the system prompt has {len(prompt):,} characters, over {MAX_PROMPT_CHARACTERS:,}")
     return prompt
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 MAX_SECONDS = 3650 * 86_400  # of a time to live

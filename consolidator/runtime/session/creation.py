@@ -387,7 +387,7 @@ async def create_session(
     request = _within(reach, request)
     if key is None:
         agent, peer = reach.agent, reach.peer or None
-    owner = _owner_of(key, agent, channel, peer)
+    owner = find_owner(key, agent, channel, peer)
     check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, **owner, "project": request.project}
     with boundary("commit session"):
@@ -556,7 +556,7 @@ def find_window(model: str | None, config: dict[str, Any]) -> int | None:
     return context_window(model)
 
 
-def _owner_of(key: str | None, agent: str | None, channel: str | None, peer: str | None) -> dict[str, str | None]:
+def find_owner(key: str | None, agent: str | None, channel: str | None, peer: str | None) -> dict[str, str | None]:
     """Return agent, channel and peer: by the key where there is one, which must not contradict what is named."""
     if key is None:
         if agent is None:

@@ -145,7 +145,14 @@ class _OpenStateFold:
                 self.last_error = None
             case EventType.THINKING_START:
                 if data.get("message_id"):
-                    self.generation = _open_generation(event)
+                    upto = data.get("upto_seq")
+                    self.generation = OpenGeneration(
+                        seq=event.seq,
+                        message_id=str(data["message_id"]),
+                        upto_seq=upto if isinstance(upto, int) else event.seq - 1,
+                        withheld=tuple(data.get("held") or ()),
+                        strategy=data.get("strategy"),
+                    )
                     self.stop.add_message(self.generation)
             case EventType.ASSISTANT_RESPONSE | EventType.ERROR:
                 self._end_generation(event)
@@ -286,16 +293,4 @@ def _open_call(event: Event) -> OpenCall:
         group=group if isinstance(group, int) else event.seq,
         tool_known=data.get("known") is not False,
         refusal=str(data["refused"]) if data.get("refused") else None,
-    )
-
-
-def _open_generation(event: Event) -> OpenGeneration:
-    data = event.data
-    upto = data.get("upto_seq")
-    return OpenGeneration(
-        seq=event.seq,
-        message_id=str(data["message_id"]),
-        upto_seq=upto if isinstance(upto, int) else event.seq - 1,
-        withheld=tuple(data.get("held") or ()),
-        strategy=data.get("strategy"),
     )

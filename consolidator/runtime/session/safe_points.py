@@ -18,7 +18,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.fold import OpenState, find_safe_seqs, fold_open_state
 from consolidator.store.sessions import lineage as store
 from consolidator.store.sessions.lineage import load_lineage, read_latest, read_lineage
-from consolidator.store.turns.generation import read_chunks
+from consolidator.store.turns.generation import is_shown_whole, read_chunks
 
 LOOKBACK = 1024  # events before a point in which what is open there is looked for
 _FIRST_LOOKBACK = 16  # most turns are short
@@ -167,6 +167,9 @@ class Recovery:
     action: str
 
 
+IDLE = Recovery("GEN_SENT", "idle")
+
+
 async def read_open_state(
     conn: Connection, session: SessionRow, lineage: Lineage, *, most: int | None = None
 ) -> OpenState:
@@ -178,8 +181,8 @@ async def read_open_state(
     return fold_open_state(open_end, settled_to=settled_to, head=session.head)
 
 
-async def find_recovery(conn: Connection, session: SessionRow) -> Recovery:
-    """Return the row that a wake of a session would apply now."""
+async def find_recovery(conn: Connection, session: SessionRow, *, has_sender: bool = False) -> Recovery:
+    """Return the row that a wake of a session would apply now; `has_sender` where its channel is sent to from here."""
     if session.status != "open":
         return Recovery("SESSION_TERMINATED", "noop")
     lineage = await load_lineage(conn, session.id, session)
@@ -194,5 +197,10 @@ async def find_recovery(conn: Connection, session: SessionRow) -> Recovery:
     if state.unseen_results:
         return Recovery("TOOL_RESULT", "step")
     answers = await read_latest(conn, lineage, (EventType.ASSISTANT_RESPONSE,), upto=session.head, limit=1)
-    is_sent = not answers or answers[-1].seq <= session.delivered_to
-    return Recovery("GEN_SENT", "done") if is_sent else Recovery("GEN_COMPLETE", "redeliver_if_unsent")
+    if not answers or answers[-1].seq <= session.delivered_to:
+        return IDLE
+    message_id = str(answers[-1].data.get("message_id"))
+    is_shown = not has_sender and await is_shown_whole(
+        conn, session.id, message_id, session.channel_name, session.channel is None, low=session.created_at
+    )
+    return IDLE if is_shown else Recovery("GEN_COMPLETE", "redeliver_if_unsent")

@@ -93,7 +93,12 @@ class ChangeScratchpad(SessionChange):
                 f"{self.expected_seq}: read it again; nothing was changed"
             )
         if self.edit.mode == "replace" and role_of(principal) is Role.AGENT and view.scratchpad_seq:
-            await self._check_seen(conn, session, view.scratchpad_seq, view.scratchpad or "")
+            setter = await store.find_scratchpad_setter(conn, session.id, view.scratchpad_seq)
+            if setter is not None and role_of(setter.principal) is not Role.AGENT and not setter.was_shown:
+                raise UsageError(
+                    f"{setter.principal} has changed the scratchpad since you were shown it; nothing was replaced. "
+                    f"It reads now:\n{view.scratchpad or ''}"
+                )
         current = view.scratchpad or ""
         changed = self.edit.apply(current, self.limit)
         answer = f"The scratchpad has {len(changed):,} of {self.limit:,} characters."
@@ -109,15 +114,6 @@ class ChangeScratchpad(SessionChange):
         history = history_from_view(view, await load_lineage(conn, session.id, view))
         history.scratchpad_seq, history.scratchpad = seq, planned.details["text"] or None
         await store.save_view(conn, session.id, asdict(history))
-
-    async def _check_seen(self, conn: Connection, session: SessionRow, seq: int, text: str) -> None:
-        """Raise UsageError if the model would replace what somebody else wrote since it was asked."""
-        setter = await store.find_scratchpad_setter(conn, session.id, seq)
-        if setter is not None and role_of(setter.principal) is not Role.AGENT and not setter.was_shown:
-            raise UsageError(
-                f"{setter.principal} has changed the scratchpad since you were shown it; nothing was replaced. "
-                f"It reads now:\n{text}"
-            )
 
 
 async def read_scratchpad(database: Database, session: str, *, viewer: Viewer = OWNER) -> Scratchpad:

@@ -15,7 +15,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.lease import Lease
-from consolidator.runtime.turn.harness import Delta, Harness, Sender, channel_name
+from consolidator.runtime.turn.harness import Delta, Harness, Sender
 from consolidator.store.turns import generation as store
 
 log = logging.getLogger("consolidator.runtime")
@@ -41,7 +41,7 @@ class ChannelDelivery:
     send_timeout: float | None = field(init=False)  # seconds
 
     def __post_init__(self) -> None:
-        self.channel = channel_name(self.lease.session)
+        self.channel = self.lease.session.channel_name
         self.delivered_to = self.lease.session.delivered_to
         self.sender = self.harness.find_sender(self.lease.session)
         # A listener in this process may take any time: the answer waits for its reader.

@@ -18,7 +18,6 @@ from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 
 MAX_SUB_AGENTS = 4  # that one process drives at the same time
-DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
 MODEL_MISSING = "it waits for a model: this service has none; set CONSOLIDATOR_MODEL, or the session's or agent's own"
 TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
 DRIVER_ERRORS = (MODEL_MISSING, TOOLS_MISSING)
@@ -84,7 +83,7 @@ class Harness:
 
     def find_sender(self, session: SessionRow) -> Sender | None:
         """Return what takes a session's messages in this process, if anything does; a simulation reaches nobody."""
-        channel = None if session.simulated else self.senders.get(channel_name(session))
+        channel = None if session.simulated else self.senders.get(session.channel_name)
         return self.listeners.get(session.id) or channel
 
     def tools_of(self, session: SessionRow) -> Toolbox:
@@ -95,8 +94,3 @@ class Harness:
     def missing_tools(self, config: Mapping[str, Any]) -> list[str]:
         """Return the names of the tools that a session of this configuration uses and this process does not have."""
         return [name for name in config.get("tools") or () if self.tools.get(name) is None]
-
-
-def channel_name(session: SessionRow) -> str:
-    """Return the name of a session's channel."""
-    return str(session.channel or DEFAULT_CHANNEL)

@@ -239,9 +239,16 @@ class SessionStepper:
             except Steered:  # what was streamed until now has its price
                 usage = plan.usage(answer)
                 await self._settle(call_id, usage)
-                return await self._interrupt(message, answer.model or plan.model, usage)
+                interruption = _interruption(message, answer.model or plan.model, usage)
+                seq = await self._append([interruption], "commit interruption")
+                if message.text:  # what of it was committed stays: the person has read it
+                    self._mark_delivered(seq)
+                return StepResult(seq, "interrupted")
             except ModelError as error:
-                await self._settle_failed_call(call_id, plan, answer, error)
+                # At its reserve if it may have been charged and nothing was reported.
+                may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
+                is_free = not answer.pieces and not may_be_charged
+                await self._settle(call_id, Usage() if is_free else plan.usage(answer) if answer.usage else None)
                 if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
                     return await self._end_turn_failed(message, error, state.last_error)
                 message = await self._prepare_retry(message, error)
@@ -356,26 +363,11 @@ class SessionStepper:
         if self.delivery.sender is not None:
             self.delivery.delivered_to = seq
 
-    async def _settle_failed_call(
-        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError
-    ) -> None:
-        """Settle a call that failed; at its reserve if it may have been charged and nothing was reported."""
-        may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
-        is_free = not answer.pieces and not may_be_charged
-        await self._settle(call_id, Usage() if is_free else plan.usage(answer) if answer.usage else None)
-
     async def _settle(self, call_id: str, usage: Usage | None) -> None:
         now = self.harness.database.clock.now()
         with boundary("commit spend"):
             async with self.harness.database.connection() as conn:
                 await budget.settle_spend(conn, call_id, usage, now=now)
-
-    async def _interrupt(self, message: PartialMessage, model: str, usage: Usage) -> StepResult:
-        """End a message at a steer. What of it was committed stays: the person has read it."""
-        seq = await self._append([_interruption(message, model, usage)], "commit interruption")
-        if message.text:
-            self._mark_delivered(seq)
-        return StepResult(seq, "interrupted")
 
     async def _prepare_retry(self, message: PartialMessage, error: ModelError) -> PartialMessage | None:
         """Return the message if it can be resumed after a failed call; else replace it, wait, and return None."""

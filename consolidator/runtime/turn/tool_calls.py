@@ -71,18 +71,15 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
         if tool is not None and tool.needs_approval and refusal is None:
             requests.append(NewEvent(EventType.APPROVAL_REQUESTED, call))
     if answer.dropped_calls:
-        calls.append(_dropped_calls(answer, message_id, group + 1))
+        # One call stands for all those that the answer had too many of; its result is the refusal.
+        refusal = (
+            f"{answer.dropped_calls} more calls of this answer were not run: one answer may have {answer.max_calls}. "
+            "Make fewer calls at once."
+        )
+        dropped = {"call_id": f"call_{message_id}_more", "tool": "too_many_calls", "arguments": {}}
+        more = {"message_id": message_id, "group": group + 1, "known": False, "refused": refusal}
+        calls.append(NewEvent(EventType.TOOL_CALL, {**dropped, **more}))
     return [*calls, *requests]
-
-
-def _dropped_calls(answer: StreamedAnswer, message_id: str, group: int) -> NewEvent:
-    """Return one call that stands for all those that an answer had too many of; its result is the refusal."""
-    refusal = (
-        f"{answer.dropped_calls} more calls of this answer were not run: one answer may have {answer.max_calls}. "
-        "Make fewer calls at once."
-    )
-    data = {"call_id": f"call_{message_id}_more", "tool": "too_many_calls", "arguments": {}, "message_id": message_id}
-    return NewEvent(EventType.TOOL_CALL, {**data, "group": group, "known": False, "refused": refusal})
 
 
 def approval_requests(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:

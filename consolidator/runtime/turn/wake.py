@@ -55,7 +55,8 @@ class WakeResult:
 async def find_row(harness: Harness, session_id: str) -> Recovery:
     """Return which row of the recovery table a wake of a session applies now."""
     async with harness.database.connection() as conn:
-        return await find_recovery(conn, await sessions.get(conn, session_id))
+        session = await sessions.get(conn, session_id)
+        return await find_recovery(conn, session, has_sender=harness.find_sender(session) is not None)
 
 
 @asynccontextmanager

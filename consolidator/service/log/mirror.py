@@ -27,7 +27,7 @@ from consolidator.store.sessions.lineage import load_lineage, read_lineage
 _PAGE = 200  # events in memory at once
 _SWEEP_SECONDS = 60.0  # between two looks at all sessions: those that are erased, and those that a night has read
 _SAVE_SECONDS = 5.0  # between two writes of the index, while sessions go on
-_INDEX, _FOLDER, _MESSAGES = "sessions.json", "transcripts", ('{"type":"user"', '{"type":"assistant"')
+_FOLDER, _MESSAGES = "transcripts", ('{"type":"user"', '{"type":"assistant"')
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class _Transcript:
     updated_at: str
     transcript_file: str
     message_count: int = 0
+    log_id: str = ""  # the session's id in the log, where `session_id` is that of the program that it came from
     seq: int | None = None  # the last event that is written; None: nothing is
     size: int = 0  # of the file, in bytes, with that event
 
@@ -55,7 +56,8 @@ class Mirror:
     database: Database
     folder: Path
     redacted: bool = True
-    _index: dict[str, _Transcript] = field(default_factory=dict)  # by session id
+    _index: dict[str, _Transcript] = field(default_factory=dict)  # by the session's id in the log
+    _current: frozenset[str] = frozenset()  # ids of sessions that their keys name now
 
     @contextmanager
     def open(self) -> Iterator[Mirror]:
@@ -102,7 +104,11 @@ class Mirror:
                 with suppress(NotFound):  # erased meanwhile
                     await self._update_session(session_id)
                     is_new = True
-        if save and (is_new or not (self.folder / _INDEX).exists()):
+        if everything or is_new:
+            async with self.database.connection() as conn:
+                current = frozenset(await sessions.list_current(conn))
+            is_new, self._current = is_new or current != self._current, current
+        if save and (is_new or not (self.folder / claw0.INDEX).exists()):
             self._save_index()
         return is_new
 
@@ -113,10 +119,11 @@ class Mirror:
     async def _update_session(self, session_id: str) -> None:
         async with self.database.connection() as conn:
             session = await sessions.get(conn, session_id)
-        key = session.key or f"{session.agent}:{session.channel or ''}:{session.peer or session.id}"
+        head = json.loads(next(iter(claw0.write(writable_columns(session, redacted=self.redacted), []))))
+        key = head["key"]
         safe = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key).encode()[:100]
         name, now = f"{safe.decode(errors='ignore')}_{session.id}.jsonl", session.last_event_at.isoformat()
-        fresh = _Transcript(key, session.id, session.created_at.isoformat(), now, name)
+        fresh = _Transcript(key, head["id"], session.created_at.isoformat(), now, name, log_id=session.id)
         entry, path = self._index.get(session_id, fresh), self.folder / _FOLDER / name
         try:
             await self._append(session, replace(entry if self._size(entry) >= entry.size else fresh), path)
@@ -129,6 +136,8 @@ class Mirror:
         with os.fdopen(_open_own(path), "r+b") as file:
             file.seek(entry.size)
             async for seq, lines in self._lines(session, entry.seq):
+                if entry.seq is None and lines:
+                    entry.created_at = json.loads(lines[0]).get("created", entry.created_at)
                 for line in lines:
                     text = line.encode("utf-8", "surrogatepass")
                     there = file.read(len(text))
@@ -158,7 +167,7 @@ class Mirror:
             yield seq, texts
 
     def _read_index(self) -> dict[str, _Transcript]:
-        path = self.folder / _INDEX
+        path = self.folder / claw0.INDEX
         if not path.exists():
             return {}
         try:
@@ -168,19 +177,23 @@ class Mirror:
             found = [_Transcript(**entry) for entry in entries]
         except (ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"{path} is not the index of a mirror of ours: choose another folder") from error
-        return {entry.session_id: entry for entry in found if Path(entry.transcript_file).name == entry.transcript_file}
+        return {entry.log_id: entry for entry in found if Path(entry.transcript_file).name == entry.transcript_file}
 
     def _save_index(self) -> None:
-        """Write the index whole: by key the latest session of each, and the earlier ones by their ids."""
+        """Write the index whole: by key the session that it names now, or else the latest; the others by their ids."""
         entries: dict[str, dict[str, Any]] = {}
-        for entry in sorted(self._index.values(), key=lambda entry: (entry.created_at, entry.session_id), reverse=True):
+
+        def rank(entry: _Transcript) -> tuple[bool, str, str]:
+            return entry.log_id in self._current, entry.updated_at, entry.log_id
+
+        for entry in sorted(self._index.values(), key=rank, reverse=True):
             name = entry.session_id if entry.session_key in entries else entry.session_key
             entries[name] = asdict(entry)
-        part = self.folder / f".{_INDEX}.part"
+        part = self.folder / f".{claw0.INDEX}.part"
         with os.fdopen(_open_own(part), "w", encoding="utf-8") as file:
             file.write(json.dumps(entries, ensure_ascii=True, indent=1))
             file.truncate()
-        part.replace(self.folder / _INDEX)
+        part.replace(self.folder / claw0.INDEX)
 
 
 def _open_own(path: Path) -> int:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,27 +18,23 @@ from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.rerun import branches
+from consolidator.runtime.rerun.branches import SessionComparison, compare_rows
 from consolidator.runtime.rerun.recording import (
-    REPEATER,
     ChangeReplay,
-    Comparison,
-    RecordedMessage,
+    RecordedRun,
     RecordedToolbox,
-    Repeated,
-    compare_runs,
     find_own_start,
     read_recording,
-    read_turns,
+    say_again,
     stand_in,
 )
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
+from consolidator.runtime.rerun.turns import Comparison, compare_runs, read_turns
 from consolidator.runtime.session.access import find_session
-from consolidator.runtime.session.agent_defaults import Overrides
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
-from consolidator.runtime.turn.harness import Harness, StepResult
-from consolidator.runtime.turn.sessions import send_message
+from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.wake import wake_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.settings import Settings
@@ -48,7 +43,6 @@ from consolidator.store.sessions.lineage import count_events, load_lineage
 
 MAX_EVENTS = 2000  # of each session that a page compares
 _MAX_REQUESTED, _MAX_REMEMBERED = 2, 100  # reruns of a service at once, and those that it can still tell of
-_ON_BEGIN: ContextVar[Callable[[SessionRow, int], None]] = ContextVar("on_begin", default=lambda child, messages: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +89,53 @@ async def open_source(database: Database, name: str, *, viewer: Viewer = OWNER) 
         return await find_session(conn, viewer, name, "read")
 
 
-async def rerun_session(
+@dataclass(frozen=True, slots=True)
+class BegunRerun:
+    """A rerun whose session is there, in which nothing is said yet."""
+
+    harness: Harness
+    session_id: str
+    recorded_id: str
+    run: RecordedRun
+
+    async def finish(self) -> Rerun:
+        """Answer the message that it begins with and say the others, each where the turn before it has ended."""
+        upcoming = deque(self.run.messages)
+        first = upcoming.popleft()
+        replay = ChangeReplay(self.harness.database, self.session_id, self.run.list_repeated(after=first.seq))
+        self.run.calls.advance = replay.advance
+        try:
+            while True:
+                replay.turn_end = upcoming[0].seq if upcoming else None
+                result = await wake_session(self.harness, self.session_id)
+                turn = None
+                if result.finish_reason == "stop":  # a steer is left where the model asked for no call before it
+                    turn = replay.take_steer() or (upcoming.popleft() if upcoming else None)
+                if turn is None:
+                    break
+                await replay.advance(turn.seq)
+                await say_again(self.harness.database, self.session_id, turn)
+        finally:
+            await self.harness.client.close()
+        repeated = await read_turns(self.harness.database, self.session_id, after=first.seq - 1)
+        calls, comparison = self.run.calls, compare_runs(self.run.turns, repeated)
+        return Rerun(
+            self.session_id, self.recorded_id, first.seq, result.finish_reason, calls.used, calls.missed, comparison
+        )
+
+
+async def begin_rerun(
     database: Database,
     settings: Settings,
     source: str,
     *,
     from_seq: int | None = None,
-    overrides: Overrides | None = None,
+    overrides: Overrides = NO_OVERRIDES,
     tools: Sequence[Tool] | None = None,
     live_tools: bool = False,
     viewer: Viewer = OWNER,
-) -> Rerun:
-    """Run a session, or the one in a bundle, again from a person's message on, and compare.
+) -> BegunRerun:
+    """Begin to run a session, or the one in a bundle, again from a person's message on, to compare the two.
 
     By default from the first that it answered itself: what a fork reads of its ancestors, others answered.
 
@@ -126,27 +155,23 @@ async def rerun_session(
             f"{hint if recorded.base_seq else ''}"
         )
     run = await read_recording(database, recorded.id, after=start - 1)
-    messages, recording = run.messages, run.calls
-    first = _first_message(messages, from_seq)
+    if not run.messages:
+        raise UsageError("no person's message comes there: there is nothing to run again")
+    first = run.messages[0]
+    if from_seq not in (None, first.seq):
+        raise UsageError(f"event {from_seq} is no person's message; the next one is {first.seq}")
     offered = await _offered_tools(database, settings, recorded, tools)
-    toolbox = RecordedToolbox(offered, recording, live=live_tools)
-    rerun_overrides = replace(overrides or Overrides(), tools=list(toolbox.names))
-    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=rerun_overrides, is_rerun=True)
+    toolbox = RecordedToolbox(offered, run.calls, live=live_tools)
+    with_tools = replace(overrides, tools=list(toolbox.names))
+    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=with_tools, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request, driver_tools=toolbox.names)
-    _ON_BEGIN.get()(child, len(messages))
-    everything: list[Repeated] = [*run.changes, *run.steers]
-    replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
-    recording.advance = replay.advance
-    client = create_client(settings)
-    try:
-        harness = Harness(database, settings, client, toolbox)
-        result = await _repeat(harness, child.id, messages[1:], replay)
-    finally:
-        await client.close()
-    left = await read_turns(database, recorded.id, after=first.seq - 1)
-    right = await read_turns(database, child.id, after=first.seq - 1)
-    comparison = compare_runs(left, right)
-    return Rerun(child.id, recorded.id, first.seq, result.finish_reason, recording.used, recording.missed, comparison)
+    harness = Harness(database, settings, create_client(settings), toolbox)
+    return BegunRerun(harness, child.id, recorded.id, run)
+
+
+async def rerun_session(database: Database, settings: Settings, source: str, **options: Any) -> Rerun:
+    """Run a session again, and compare; the options are those of `begin_rerun`."""
+    return await (await begin_rerun(database, settings, source, **options)).finish()
 
 
 @dataclass(slots=True)
@@ -177,29 +202,20 @@ class RequestedReruns:
     async def start(
         self, source: str, *, from_seq: int | None, overrides: Overrides, viewer: Viewer = OWNER
     ) -> RequestedRerun:
-        """Begin a rerun. Raises what `rerun_session` does before it begins, and RequestUnderWay beside too many."""
+        """Begin a rerun. Raises what `begin_rerun` does, and RequestUnderWay beside too many."""
         running = sum(rerun.status == "running" for rerun in self._reruns.values())
         if running + self._beginning >= _MAX_REQUESTED:
             raise RequestUnderWay(f"{_MAX_REQUESTED} reruns are under way here: ask again when one has ended")
-        begun: asyncio.Future[tuple[SessionRow, int]] = asyncio.get_running_loop().create_future()
-
-        async def work() -> Rerun:
-            _ON_BEGIN.set(lambda *started: begun.set_result(started))  # in this task's own context
-            return await rerun_session(
-                self.database, self.settings, source, from_seq=from_seq, overrides=overrides, viewer=viewer
-            )
-
-        task = asyncio.create_task(work())
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # read by clients
         self._beginning += 1
         try:
-            await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+            begun = await begin_rerun(
+                self.database, self.settings, source, from_seq=from_seq, overrides=overrides, viewer=viewer
+            )
         finally:
             self._beginning -= 1
-        if not begun.done():
-            await task  # raises why
-        child, messages = begun.result()
-        self._reruns[child.id] = rerun = RequestedRerun(child.id, messages, task)
+        rerun = RequestedRerun(begun.session_id, len(begun.run.messages), asyncio.create_task(begun.finish()))
+        rerun.task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # read by clients
+        self._reruns[rerun.session_id] = rerun
         for name in list(self._reruns)[:-_MAX_REMEMBERED]:
             del self._reruns[name]
         return rerun
@@ -207,33 +223,6 @@ class RequestedReruns:
     def find(self, session_id: str) -> RequestedRerun | None:
         """Return a rerun of this process that is remembered."""
         return self._reruns.get(session_id)
-
-
-async def _repeat(
-    harness: Harness, session_id: str, messages: Sequence[RecordedMessage], replay: ChangeReplay
-) -> StepResult:
-    """Answer the message that a rerun begins with, then the others, each where the turn before it has ended."""
-    upcoming = deque(messages)
-    while True:
-        replay.turn_end = upcoming[0].seq if upcoming else None
-        result = await wake_session(harness, session_id)
-        if result.finish_reason != "stop":
-            return result
-        message = replay.take_steer()  # the model asked for no call before it
-        if message is None:
-            if not upcoming:
-                return result
-            message = upcoming.popleft()
-        await replay.advance(message.seq)
-        await send_message(harness.database, session_id, message.text, speaker=message.speaker, viewer=REPEATER)
-
-
-def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:
-    if not messages:
-        raise UsageError("no person's message comes there: there is nothing to run again")
-    if from_seq is not None and messages[0].seq != from_seq:
-        raise UsageError(f"event {from_seq} is no person's message; the next one is {messages[0].seq}")
-    return messages[0]
 
 
 async def _offered_tools(
@@ -251,25 +240,13 @@ async def _offered_tools(
     return [own.get(name) or stand_in(name) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedPair:
-    """Two sessions side by side: a branch or a rerun stands right of what it came from."""
-
-    left: SessionRow
-    right: SessionRow
-    after: int  # the position of both from which they are compared; 0 for whole sessions
-    comparison: Comparison
-    is_whole: bool  # whether both have no more events than are compared
-    is_pruned: bool  # whether events of one of them are gone that would be compared
-
-
 async def compare_pair(
     database: Database, left: str, right: str, *, limit: int = MAX_EVENTS, viewer: Viewer = OWNER
-) -> ComparedPair:
+) -> SessionComparison:
     """Compare the beginnings of two sessions, by ids or names; one that came of the other only from there on.
 
-    Without `right`, `left` is compared with what it came from. Of each at most `limit` events are read. Raises NotFound
-    and Forbidden, and UsageError where there is nothing to compare with.
+    Without `right`, `left` is compared with what it came from. Raises NotFound, Forbidden, and UsageError where there
+    is nothing to compare with.
     """
     async with database.connection() as conn:
         first = await find_session(conn, viewer, left, "read")
@@ -277,18 +254,11 @@ async def compare_pair(
         if not other_name:
             raise UsageError(f"session {first.id} came of no other: name a second one to compare it with")
         second = await find_session(conn, viewer, other_name, "read")
-        if first.id == second.id:
-            raise UsageError("this is one session twice: name another one")
-        if first.parent_id == second.id:
-            first, second = second, first
-        begin = None
-        if second.parent_id == first.id:
-            begin = await branches.find_begin(conn, second) if second.kind == "branch" else second.base_seq
-    both = (first, second)
-    comparison = compare_runs(*[await read_turns(database, row.id, after=begin, limit=limit) for row in both])
-    is_whole = all(row.head - max(begin or 0, row.pruned_to) <= limit for row in both)
-    is_pruned = any(row.pruned_to > max(begin or 0, row.base_seq) for row in both)
-    return ComparedPair(first, second, 0 if begin is None else second.base_seq, comparison, is_whole, is_pruned)
+    if first.id == second.id:
+        raise UsageError("this is one session twice: name another one")
+    if first.parent_id == second.id:
+        first, second = second, first
+    return await compare_rows(database, first, second, are_related=second.parent_id == first.id, limit=limit)
 
 
 async def replay_session(

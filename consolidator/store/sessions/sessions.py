@@ -203,6 +203,7 @@ list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
 mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
 release_key = Statement[str](_SQL["clear_current"])
+list_current = Column[str](_SQL["list_current"])
 list_heads = Pairs[str, int, bool](_SQL["list_heads"], "everything")
 
 

@@ -65,6 +65,10 @@ select id, agent, head - consolidated_to as events from session where due order 
 -- How far the logs of all sessions are, or only of those with events that were not learned from.
 select id, head from session where %(everything)s or due order by id
 
+-- name: list_current
+-- The sessions that their keys name now, here or in the index of the program that they came from.
+select id from session where current and recorded_by is null or details @> '{"is_current": true}'
+
 -- name: lock_watermark
 -- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
 select id from session where id = %(session)s and consolidated_to = %(after)s for no key update

@@ -103,6 +103,9 @@ async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -
 
 record_delivery = Statement[str, str, str](_SQL["record_delivery"], "session_id message channel")
 get_delivered_seq = Value[int, str, str, str](_SQL["get_delivered_seq"], "session_id message channel")
+is_shown_whole = Value[bool, str, str, str, bool](
+    _SQL["is_shown_whole"], "session message channel nameless", low=BEGINNING
+)
 read_chunks = Rows[Chunk, str, str](Chunk, _SQL["read_chunks"], "session message", after=0, low=BEGINNING)
 # The answers and notices after a seq, the oldest first, and how far each reached a channel.
 list_answers = Rows[AnswerRow, str, str](AnswerRow, _SQL["list_answers"], "session channel", limit=100)

@@ -29,6 +29,22 @@ on conflict do nothing
 select coalesce(max(upto_seq), 0) as upto from delivery
 where session_id = %(session_id)s and message_id = %(message)s and channel = %(channel)s
 
+-- name: is_shown_whole
+-- Whether nobody is owed the rest of a message: the session's channel has it whole or, if that never acknowledged
+-- anything, some surface has, or the session names no channel.
+select coalesce(max(upto) filter (where not uses_channel or channel = %(channel)s), 0) >= length
+    or %(nameless)s and not uses_channel as shown
+from (
+    select coalesce(bool_or(channel = %(channel)s), false) as uses_channel from delivery where session_id = %(session)s
+) as used, (
+    select coalesce(max(c.seq), 0) as length from generation_chunk c
+    where c.session_id = %(session)s and c.message_id = %(message)s and c.created_at >= %(low)s
+) as written left join (
+    select channel, max(upto_seq) as upto from delivery
+    where session_id = %(session)s and message_id = %(message)s group by channel
+) as reached on true
+group by length, uses_channel
+
 -- name: list_answers
 -- Answers and notices after a seq, and how far each reached a channel; the oldest first.
 -- `void_id` is a message with chunks that an event gives up: what was shown of it no longer counts.

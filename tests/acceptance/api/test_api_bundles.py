@@ -16,6 +16,7 @@ def test_a_session_is_exported_and_imported_again(api: ApiServer) -> None:
     with api.client() as owner:
         session = owner.post("/sessions", json={"key": "main:web:bundled", "system": "Be brief."}).json()
         owner.post(f"/sessions/{session['id']}/messages", json={"text": "Hello"})
+        wait_for(owner, f"/sessions/{session['id']}", lambda shown: shown["error"])  # the service has no model
         bundle = owner.get(f"/sessions/{session['id']}/export")
         assert (bundle.status_code, bundle.headers["content-type"]) == (200, "application/x-ndjson")
         assert owner.get("/sessions/01NOBODY/export").status_code == 404

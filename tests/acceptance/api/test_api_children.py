@@ -131,7 +131,7 @@ def test_an_agents_defaults_are_those_of_its_sessions(api: ApiServer, owner: htt
     assert owner.get("/agents/helper").json() == changed.json()
     session = owner.post("/sessions", json={"agent": "helper", "parameters": {"team": "support"}}).json()
     assert session["config"]["system"] == "You help support."
-    assert (session["config"]["max_steps"], session["max_cost_usd"]) == (7, "0.50")
+    assert (session["config"]["max_steps"], session["max_cost_usd"]) == (7, 0.5)
     assert owner.get(f"/sessions/{session['id']}/seeds").json()["seeds"][0]["content"] == "You help support."
     with api.client(api.make_token("writer", "read", "write")) as writer:
         assert problem(writer.patch("/agents/helper", json={"max_steps": 100})) == (403, "forbidden")
@@ -240,11 +240,11 @@ def test_a_restore_and_a_fork_take_a_model_a_prompt_and_a_cap_of_their_own(
             answer = owner.post(f"{path}/{route}", json={**point, "overrides": named})
             assert answer.status_code == 201, answer.text
             child = answer.json()
-            assert (child["model"], child["max_cost_usd"], child["parent_seq"]) == ("gpt-4o-mini", "0.25", first["seq"])
+            assert (child["model"], child["max_cost_usd"], child["parent_seq"]) == ("gpt-4o-mini", 0.25, first["seq"])
             prompt = child["config"]["system"]
             assert prompt == system if system else "Be brief." in prompt and "Be kind." in prompt
     original = owner.get(path).json()
-    assert (original["model"], original["max_cost_usd"], original["config"]["system"]) == ("gpt-4o", "5", "Be brief.")
+    assert (original["model"], original["max_cost_usd"], original["config"]["system"]) == ("gpt-4o", 5, "Be brief.")
 
 
 def test_a_thread_out_of_reach_is_not_joined(api: ApiServer, owner: httpx2.Client) -> None:

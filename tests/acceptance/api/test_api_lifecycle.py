@@ -64,7 +64,7 @@ def test_a_session_whose_time_is_over_is_ended_by_retention(
     """C12."""
     mortal = create(owner, agent="expiring", session_ttl_seconds=3600)
     lasting = create(owner, agent="expiring")
-    assert mortal["expires_at"] > mortal["created_at"]
+    assert mortal["expires_at"] > mortal["started_at"]
     assert (lasting["expires_at"], lasting["completed_at"]) == (None, None)
     later, settings = FrozenClock(NOON + timedelta(hours=2)), Settings(home=tmp_path, health_port=0)
     api.run(lambda database: run_job(database, settings, "retention"), later)

@@ -273,14 +273,23 @@ def test_a_forks_model_is_offered_the_tools_that_it_was_given(
 
 
 def test_each_surface_has_its_own_deliveries(api: ApiServer, owner: httpx2.Client) -> None:
+    """L18, L19: what no surface has is owed, what one has is sent."""
+
+    def wake() -> tuple[str, str, bool]:
+        row = owner.post(f"{path}/wake").raise_for_status().json()
+        return row["state"], row["action"], row["pending"]
+
     path = f"/sessions/{api.open_session('offers:web:surfaces')}"
     talk(owner, path, "One", "Two")
     ends = [str(event["seq"]) for event in read_events(owner, path) if event["type"] == "AssistantResponse"]
     shown = {"phone": (ends[0], 1), "desk": (ends[1], 2)}
+    assert wake() == ("GEN_COMPLETE", "redeliver_if_unsent", True)
+    wait_for(owner, path, lambda session: not session["pending"])
     for surface, (cursor, count) in shown.items():
         for expected in (count, 0):  # what was shown before is not shown again
             told = owner.post(f"{path}/deliveries", json={"surface": surface, "cursor": cursor})
             assert told.json()["messages"] == expected, told.text
+    assert wake() == ("GEN_SENT", "idle", False)
     lines = [line for line in owner.get(f"{path}/export").raise_for_status().text.splitlines() if '"delivery"' in line]
     for surface, (_, count) in shown.items():
         assert sum(f'"{surface}"' in line for line in lines) == count, lines

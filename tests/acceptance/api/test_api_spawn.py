@@ -95,11 +95,17 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
 def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
     api: ApiServer, owner: httpx2.Client, model: ModelServer
 ) -> None:
-    """B24."""
+    """P7, B24: the row names the model that answered, and its window."""
     owner.patch("/agents/thrifty", json={"model": "auto"}).raise_for_status()
     parent_id = api.open_session("thrifty:web:mara")
     owner.post(f"/sessions/{parent_id}/messages", json={"text": "think hard"}).raise_for_status()
     wait_for(owner, f"/sessions/{parent_id}", lambda found: found["turns"] == 1)
+    row = owner.get(f"/sessions/{parent_id}").json()
+    assert (row["config"].get("model"), row["context_window"]) == (None, 128_000)
+    unnamed = api.open_session("plain:web:mara")
+    owner.post(f"/sessions/{unnamed}/messages", json={"text": "hello"}).raise_for_status()
+    row = wait_for(owner, f"/sessions/{unnamed}", lambda found: found["turns"] == 1)
+    assert (row["model"], row["context_window"]) == ("gpt-4o-mini", 128_000)
     result = wait_result(owner, spawn(owner, parent_id, "count the sheep"))
     assert (result["status"], result["text"]) == ("ok", "done: count the sheep")
     asked = [
@@ -143,7 +149,7 @@ def test_one_goes_on_after_its_service_was_killed(
 
 
 def test_the_whole_of_what_it_did_is_told_if_asked_for(api: ApiServer, owner: httpx2.Client) -> None:
-    """B19, B20."""
+    """B19."""
     parent_id = api.open_session("spawning:web:full")
     named = {"model": "gpt-4o-mini", "context": "Be quick.", "max_tokens": 60, "return_format": "summary"}
     result = wait_result(owner, spawn(owner, parent_id, "tell all", **named))

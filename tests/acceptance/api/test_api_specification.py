@@ -26,14 +26,14 @@ def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Cli
     config = {"model": "gpt-4o-mini", "system_prompt": "Be brief.", "max_cost_usdc": 0.5}
     compaction = {"threshold": 0.7, "strategy": "window"}
     session = open_session(owner, agent_id=42, config=config | {"compaction": compaction})
-    assert (session["agent_id"], session["agent"]) == ("42", "42")
-    assert (session["model"], session["max_cost_usd"]) == ("gpt-4o-mini", "0.5")
+    assert (session["agent_id"], session["golem_id"], session["agent"]) == (42, 42, "42")
+    assert (session["model"], session["max_cost_usd"]) == ("gpt-4o-mini", 0.5)
     options = {"system": "Be brief.", "compaction_threshold": 0.7, "strategy": "window", "tool_names": []}
     assert session["config"] == options
 
 
 def test_a_session_says_whose_it_is_by_what_policy_and_who_answered(owner: httpx2.Client) -> None:
-    """P5, P7, P8, P9."""
+    """P5, P8, P9."""
     policy = {"loop_suspicion": False, "web": {"allow": ["example.org"]}}
     trigger = {"trigger_type": "herald-chat", "trigger_id": "m-1"}
     of = {"space_id": "space-9", "mailbox_id": "box-2"}
@@ -52,7 +52,7 @@ def test_a_wake_over_http_says_which_row_of_the_recovery_table_applies(owner: ht
     """L9, L19."""
     session = open_session(owner, agent_id=7)
     woken = owner.post(f"/sessions/{session['id']}/wake").json()
-    assert (woken["state"], woken["action"]) == ("GEN_SENT", "done")
+    assert (woken["state"], woken["action"]) == ("GEN_SENT", "idle")
 
 
 def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Client) -> None:
@@ -104,6 +104,7 @@ def test_a_template_that_is_not_there_lists_those_that_are(
         {"agent_id": 7, "config": {"model": "auto"}, "model": "gpt-4o-mini"},
         {"agent_id": 7, "config": "auto"},
         {"agent_id": 7, "config": {"compaction": {"threshold": 0.5}}, "compaction_threshold": 0.6},
+        {"agent_id": 77, "key": "other:web:z"},
     ],
 )
 def test_what_nobody_knows_or_stands_twice_is_refused(owner: httpx2.Client, body: dict[str, Any]) -> None:
@@ -134,9 +135,11 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     assert resumed.status_code == 201, resumed.text
     child = resumed.json()
     assert child["session_id"] != session["session_id"]
-    assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", "2", "Think twice.")
+    assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", 2, "Think twice.")
     shown = owner.get(f"/sessions/{session['id']}").json()
     assert [each["label"] for each in shown["checkpoints"]] == ["before the swap"]
+    second = owner.post(f"/sessions/{session['id']}/checkpoint", json={"label": "again"}).json()
+    assert (second["delta"]["cost"], second["delta"]["events"]) == (0, 0)
     same = owner.post(f"/sessions/{session['id']}/resume", json={"checkpoint_id": None, "config_override": None})
     assert (same.status_code, same.json()["model"]) == (201, "gpt-4o-mini")
 
@@ -147,7 +150,8 @@ def test_a_session_is_shown_by_the_names_of_the_specification(owner: httpx2.Clie
     owner.patch(f"/sessions/{session['id']}/scratchpad", json={"content": "plan"})
     shown = owner.get(f"/sessions/{session['id']}").json()
     assert shown["session_id"] == session["id"]
-    assert (shown["agent_id"], shown["model"], float(shown["max_cost_usd"])) == ("7", "gpt-4o-mini", 1.5)
+    assert (shown["agent_id"], shown["golem_id"], shown["model"], shown["max_cost_usd"]) == (7, 7, "gpt-4o-mini", 1.5)
+    assert shown["created_at"] == int(datetime.fromisoformat(shown["started_at"]).timestamp() * 1000)
     assert (shown["total_cost_usd"], shown["compaction_count"]) == (0.0, 0)
     assert (shown["checkpoints"], shown["sub_agents"], shown["scratchpad"]["content"]) == ([], [], "plan")
 

@@ -26,7 +26,6 @@ HOUR = timedelta(hours=1)
 
 
 async def test_a_night_by_dbos_learns_what_one_by_claims_does(fresh: OpenDatabase, settings: Settings) -> None:
-    """P24."""
     memories = []
     for night_engine in ("claims", "dbos"):
         async with fresh() as database:

@@ -183,13 +183,17 @@ async def test_a_checkpoint_keeps_what_a_restore_reads_until_it_expires(
     checkpoint = await create_checkpoint(database, "root", label="here", at=400)
     before = await _context_of_restored(database, settings, checkpoint.id)
     await prune(database, older_than=MONTH)
-    assert (await remaining_seqs(database))["root"] == (1, 501)  # its summary goes on to 501: none stood at 400
-    late = await create_checkpoint(database, "root", time_to_live=timedelta(days=2))
+    assert (await remaining_seqs(database))["root"] == (1, 501)  # the log alone says what stood at 400
+    assert before == await _context_of_restored(database, settings, checkpoint.id)
     await delete_checkpoint(database, checkpoint.id)
+    fork = await create_child(database, settings, "root")
+    await fold_whole(database, fork.id)
+    await mark_settled(database, fork.id)
     await prune(database, older_than=MONTH)
-    assert (await remaining_seqs(database))["root"] == (502 - retention.CONTEXT_WINDOW, 501)
+    assert (await remaining_seqs(database))["root"] == (503 - retention.CONTEXT_WINDOW, 501)
+    late = await create_checkpoint(database, "root", time_to_live=timedelta(days=2))
+    assert late.fold["upto"] == 501  # what the log no longer says
     assert await _context_of_restored(database, settings, late.id)
-    assert before
     clock.advance(timedelta(days=3))
     with pytest.raises(NotFound):
         await restore_checkpoint(database, settings, late.id)

@@ -21,6 +21,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import load_learned
+from consolidator.service.memory.rules import list_rules
 from consolidator.settings import Settings
 from tests.nights import query_rows, run_next_night
 from tests.support import log_events, read_memory
@@ -97,7 +98,7 @@ async def test_a_failed_task_makes_no_constraint_of_a_person_unsaid(
 async def test_what_is_steered_again_and_again_is_one_fact_with_all_outcomes(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    """B34."""
+    """B34: and it is offered as a rule."""
     for number, outcome in enumerate(("success", "failure", "success")):
         events = [start(), steer(text="always run the linter before you commit"), end(outcome)]
         await log_events(database, f"s{number}", events, project="shop")
@@ -106,6 +107,8 @@ async def test_what_is_steered_again_and_again_is_one_fact_with_all_outcomes(
     news = await load_learned(database)
     assert news is not None
     assert str(news.steering) == "steered 3 times; the task after it: 2 succeeded, 1 failed"
+    [proposal] = await list_rules(database)
+    assert ("linter" in proposal.rule, proposal.sessions, len(proposal.quotes)) == (True, 3, 3)
 
 
 async def test_deriving_again_comes_to_the_same(database: Database, clock: FrozenClock, settings: Settings) -> None:

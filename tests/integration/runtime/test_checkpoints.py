@@ -28,7 +28,7 @@ async def note(text: str) -> Outcome:
 
 
 async def test_a_checkpoint_says_what_happened_since_the_one_before(database: Database) -> None:
-    """B9."""
+    """B9: and stores no copy of what stands."""
     replies: Replies = ["One.", ScriptedReply.calling(("note", {"text": "x"})), "Noted."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [note]) as agent:
         session = await agent.open(KEY)
@@ -46,6 +46,7 @@ async def test_a_checkpoint_says_what_happened_since_the_one_before(database: Da
     assert second.delta["input_tokens"] > 0
     assert Decimal(second.delta["cost"]) > 0
     assert [checkpoint.id for checkpoint in listed] == [second.id, first.id]
+    assert [set(checkpoint.fold) for checkpoint in listed] == [{"totals"}] * 2
 
 
 async def test_a_restore_goes_on_from_what_stood_at_the_point(database: Database) -> None:

@@ -166,7 +166,6 @@ async def test_a_session_becomes_messages(database: Database) -> None:
 
 
 async def test_an_uncertain_call_is_said_to_be_one(database: Database) -> None:
-    """L12."""
     await log_events(
         database, "one", [user_message("Pay."), tool_call("c1", "pay", {}), tool_result("c1", None, "uncertain")]
     )

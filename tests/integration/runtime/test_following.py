@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -258,6 +259,33 @@ async def test_a_cursor_beyond_the_log_and_an_unknown_session_are_refused(databa
             await anext(hub.follow("s", after="2"))
         with pytest.raises(NotFound):
             await anext(hub.follow("nobody", after="0"))
+
+
+async def test_nothing_is_read_for_a_follower_before_it_is_known_where_it_stands(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at all sessions, while a follower's place is looked up, took it to stand at the beginning."""
+    await log_events(database, "s", [user_message(text) for text in ("one", "two", "three")])
+    read_each, find_last_mark = events.read_each, store.find_last_mark
+    has_read = asyncio.Event()
+
+    async def note_read(*arguments: Any, **options: Any) -> Any:
+        pages = await read_each(*arguments, **options)
+        has_read.set()
+        return pages
+
+    async def find_late(*arguments: Any) -> Any:
+        hub.listener._subscriptions[0].on_connected()  # what a new connection does: it may have missed anything
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await has_read.wait()
+        return await find_last_mark(*arguments)
+
+    async with listening_hub(database) as hub:
+        monkeypatch.setattr(events, "read_each", note_read)
+        monkeypatch.setattr(store, "find_last_mark", find_late)
+        async with aclosing(hub.follow("s", after="2")) as items:
+            assert await take(items, 1) == ["3 event UserMessage"]
 
 
 async def test_a_surface_acknowledges_what_it_has_shown(database: Database, clock: FrozenClock) -> None:

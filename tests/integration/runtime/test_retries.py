@@ -9,6 +9,7 @@ import pytest
 
 from consolidator import tool
 from consolidator.database import Database
+from consolidator.models.payload import EventType
 from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.testing import ModelServer, ScriptedReply
@@ -51,8 +52,13 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
             agent.harness.senders["test"] = say_more
             await agent.wake(session.id)
             assert not (await (await agent.open(KEY)).info()).pending
-            words = describe_log(await read_log(database, session.id))
-    assert "decision: generation_resumed" in words
+            log = await read_log(database, session.id)
+    words = describe_log(log)
+    [resumed] = [event.data for event in log if event.data.get("decision") == "generation_resumed"]
+    [whole, _] = [event.data for event in log if event.type is EventType.ASSISTANT_RESPONSE]
+    assert (resumed["message_id"], resumed["prior_seq"], whole["text"]) == (whole["message_id"], 1, WHOLE)
+    last = server.requests[1]["messages"][-1]
+    assert (last["role"], WHOLE.startswith(last["content"]), last["content"] != "") == ("assistant", True, True)
     assert words[-1] == "model: And that."
     await assert_invariants(database)
 

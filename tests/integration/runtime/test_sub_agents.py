@@ -105,6 +105,18 @@ async def test_an_agent_gives_tasks_to_several_sub_agents_and_hears_of_each_once
     await assert_invariants(database)
 
 
+async def test_a_parent_gets_the_last_answer_or_all_that_was_done(database: Database) -> None:
+    """B20."""
+    async with ModelServer(answers=reply_by_task) as server, open_agent(database, server, [look]) as agent:
+        session = await agent.open(KEY)
+        summary = await session.spawn("look left", mode="summary")
+        full = await session.spawn("look left", mode="full")
+    assert summary.text == "told: left is green"
+    assert full.text is not None
+    assert full.text.endswith(summary.text)
+    assert ("look" in full.text, full.text.count("left is green")) == (True, 2)
+
+
 async def own_cost(database: Database, session_id: str) -> Decimal:
     """Return what a session's own calls cost."""
     async with database.connection() as conn:

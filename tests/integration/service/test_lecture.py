@@ -15,6 +15,7 @@ from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.wake import find_row
 from consolidator.service.log.export import export_sessions
 from consolidator.service.log.lecture import read_lecture
+from consolidator.service.sessions.following import acknowledge
 from consolidator.store.sessions import sessions as store
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
@@ -64,14 +65,14 @@ async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
         assert woken.recovery == row
         assert channel.text == "one two three"
         row = await find_row(agent.harness, session.id)
-        assert (row.state, row.action) == ("GEN_SENT", "done")
+        assert (row.state, row.action) == ("GEN_SENT", "idle")
         await session.end()
         row = await find_row(agent.harness, session.id)
         assert (row.state, row.action) == ("SESSION_TERMINATED", "noop")
 
 
 async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(database: Database) -> None:
-    """L6, L18."""
+    """L6, L18: whatever another surface has shown."""
     channel = RecordingChannel(is_broken=True)
     async with ModelServer(answers=["one"]) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
@@ -80,10 +81,41 @@ async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(d
         row = await find_row(agent.harness, session.id)
         assert (row.state, row.action) == ("GEN_COMPLETE", "redeliver_if_unsent")
         assert "GEN_SENT" not in [line["type"] for line in await lecture(database, session.id)]
+        await acknowledge(database, session.id, "page", str((await session.info()).head))
+        assert await find_row(agent.harness, session.id) == row
         channel.is_broken = False
         await agent.wake(session.id)
+        assert (await find_row(agent.harness, session.id)).state == "GEN_SENT"
         sent = (await lecture(database, session.id))[-1]
+        assert channel.text == "one"
     assert (sent["type"], sent["payload"]["channel"], sent["payload"]["msg_id"] != "") == ("GEN_SENT", "test", True)
+
+
+async def test_a_call_that_is_not_idempotent_is_never_made_again_and_waits_for_a_person(database: Database) -> None:
+    """L12, L13."""
+    made: list[str] = []
+
+    @tool
+    def pay(what: str) -> str:
+        """Pay for something."""
+        made.append(what)
+        return "paid"
+
+    replies: list[ScriptedReply | str | dict[str, Any]] = [
+        ScriptedReply.calling(("pay", {"what": "it"})),
+        "I do not know whether it was paid.",
+    ]
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
+        session = await agent.open(KEY)
+        with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):
+            await say(agent, session.id)
+        assert (await find_row(agent.harness, session.id)).state == "TOOL_INVOKED"
+        await agent.wake_all()
+        await agent.wake(session.id)
+        [requested] = (await session.info()).attention.values()
+    assert (made, requested["kind"]) == (["it"], "uncertain")
+    assert "TOOL_FAILED_UNCERTAIN" in [line["type"] for line in await lecture(database, session.id)]
+    assert "Do not repeat it" in str(server.requests[-1]["messages"][-1]["content"])
 
 
 async def say(agent: Consolidator, session_id: str) -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.service.log import erasure
 from consolidator.service.log.mirror import Mirror
 from consolidator.settings import Settings
+from consolidator.store.sessions import sessions
 from tests.conftest import NOON
 from tests.nights import start_cli
 from tests.support import (
@@ -88,6 +90,47 @@ async def test_claw0s_reader_gets_every_message_and_result_back(database: Databa
     assert history[-1] == {"role": "user", "content": "and now?"}
     ((name, text),) = read_files(tmp_path).items()
     assert text.startswith(before[name])  # only appended to
+    report = await import_sources(database, [ImportSource(tmp_path)])
+    assert (report.events, report.skipped) == (0, {"of a session of this database": 8})
+
+
+async def test_an_imported_session_keeps_its_programs_names_and_the_index_names_the_current_one(
+    database: Database, tmp_path: Path
+) -> None:
+    """C1, C9, C10."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    (theirs / "transcripts").mkdir(parents=True)
+    index: dict[str, dict[str, Any]] = {}
+    for name, entry, head in (("main:cli:user", "a1b2", False), ("c3d4", "c3d4", True), ("main:web:x", "e5f6", True)):
+        key, created = name if ":" in name else "main:cli:user", f"2026-01-0{len(index) + 1}T00:00:00Z"
+        index[name] = {"session_key": key, "session_id": entry, "created_at": created, "updated_at": created}
+        index[name] |= {"message_count": 1, "transcript_file": f"{key.replace(':', '_')}_{entry}.jsonl"}
+        first = [{"type": "session", "id": entry, "created": created}] if head else []
+        lines = [*first, {"type": "user", "content": f"I am {entry}", "ts": created}]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (theirs / "transcripts" / index[name]["transcript_file"]).write_text(text)
+    (theirs / "sessions.json").write_text(json.dumps(index))
+    assert (await import_sources(database, [ImportSource(theirs / "transcripts")])).problems == []
+    await log_events(database, "one", TURN, key="main:cli:own", agent="main")
+    await log_events(database, "two", TURN, key="main:cli:own", agent="main")
+    await log_events(database, "keyless", TURN)
+    for session_id in ("two", "one"):
+        async with database.transaction() as conn:
+            await sessions.make_current(conn, session_id)
+        with Mirror(database, ours).open() as mirror:
+            await mirror.update()
+        written = json.loads((ours / "sessions.json").read_text())
+        assert written["main:cli:own"]["session_id"] == session_id
+    for name in index:
+        assert {field: written[name][field] for field in ("session_key", "session_id", "created_at")} == {
+            field: index[name][field] for field in ("session_key", "session_id", "created_at")
+        }
+        head = json.loads((ours / "transcripts" / written[name]["transcript_file"]).read_text().splitlines()[0])
+        assert (head["id"], head["key"]) == (written[name]["session_id"], written[name]["session_key"])
+    (keyless,) = [entry for entry in written.values() if entry["session_id"] == "keyless"]
+    lines = (ours / "transcripts" / keyless["transcript_file"]).read_text().splitlines()
+    assert json.loads(lines[0])["key"] == keyless["session_key"] == "coder::keyless"
+    assert (await import_sources(database, [ImportSource(ours)])).events == 0
 
 
 @pytest.mark.parametrize("damage", ["torn", "longer", "other", "shorter", "no index"])

@@ -12,7 +12,7 @@ from consolidator import Seed
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.models.viewer import Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.creation import SessionRequest, create_session
@@ -21,12 +21,14 @@ from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.state import list_seeds
 from consolidator.settings import Settings
+from consolidator.store.sessions.session_list import list_page
 from consolidator.testing import ModelServer
 from tests.nights import query_number, run_next_night
 from tests.runtime import open_agent, read_log, send_and_collect
 
 SETTINGS = Settings(home=Path("/nonexistent"), model="gpt-4o-mini")
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+TRIGGERS = ("email", "chat", "cron", "message", "herald", "herald-chat", "api")
 THREAD = (
     Seed("user", "I prefer invoices as PDF.", False, AT, {"speaker": "ines"}),
     Seed("assistant", "Noted."),
@@ -53,7 +55,7 @@ async def show(database: Database, session: SessionRow, **wanted: Any) -> list[d
 async def test_every_trigger_begins_with_the_same_and_is_shown_alike(database: Database) -> None:
     """P6."""
     shown = []
-    for trigger in ("chat", "message", "email", "cron", "api"):
+    for trigger in TRIGGERS:
         session = await create(database, trigger_type=trigger, trigger_id=f"{trigger}-1")
         await people.send_message(database, session.id, "hello")
         seeds = await list_seeds(database, session.id)
@@ -62,6 +64,10 @@ async def test_every_trigger_begins_with_the_same_and_is_shown_alike(database: D
         ]  # fmt: skip
         assert (seeds[1].occurred_at, seeds[1].details) == (AT, {"speaker": "ines"})
         shown.append(await show(database, session))
+        async with database.connection() as conn:
+            only = SessionFilter(trigger_type=trigger)
+            [row] = await list_page(conn, only, order="latest", limit=2, now=database.clock.now())
+        assert (row.id, row.trigger_type, row.trigger_id) == (session.id, trigger, f"{trigger}-1")
     assert shown[0] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": f"{BLOCK}\n\nhello"},

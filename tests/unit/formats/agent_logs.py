@@ -24,7 +24,7 @@ class AgentLog:
     """Builds the log of one agent; of JSONL, unless a builder says otherwise."""
 
     name: ClassVar[str]
-    file: ClassVar[str]  # below the folder
+    file: str  # below the folder
     project: ClassVar[str | None] = PROJECT
     has_results: ClassVar[bool] = True
     tells_failure: ClassVar[bool] = True
@@ -216,6 +216,46 @@ class Copilot(AgentLog):
         yield [self._event("user.message", {"content": "hi", "attachments": [{"type": "file", "text": text}]})]
         yield [self._event("system.message", {"role": "system", "content": text})]
         yield [self._event("user.message", {"content": f"<system-reminder>{text}</system-reminder>"})]
+
+
+class Antigravity(AgentLog):
+    name = "antigravity"
+    file = "antigravity/brain/s-gravity/.system_generated/logs/transcript_full.jsonl"
+    newer = ({"step_index": 999, "source": "SYSTEM", "type": "HOLOGRAM", "status": "DONE"}, "type:HOLOGRAM")
+
+    def _step(self, kind: str, source: str = "MODEL", *, status: str = "DONE", **fields: Any) -> dict[str, Any]:
+        step = {"step_index": self.number(), "source": source, "type": kind, "status": status}
+        return {**step, "created_at": self.time(), **fields}
+
+    def prompt(self, text: str) -> Records:
+        added = "<ADDITIONAL_METADATA>\nThe current local time is: x.\n</ADDITIONAL_METADATA>"
+        content = f"<USER_REQUEST>\n{text}\n</USER_REQUEST>\n{added}"
+        return [self._step("USER_INPUT", "USER_EXPLICIT", content=content)]
+
+    def answer(self, text: str) -> Records:
+        return [self._step("PLANNER_RESPONSE", content=text)]
+
+    def call(self, command: str, output: str, failed: bool) -> Records:
+        arguments = {"CommandLine": json.dumps(command), "Cwd": json.dumps(PROJECT), "WaitMsBeforeAsync": "500"}
+        asked = self._step("PLANNER_RESPONSE", tool_calls=[{"name": "run_command", "args": arguments}])
+        told = "failed with exit code: 2" if failed else "completed successfully."
+        content = f"Created At: x\nCompleted At: y\n\n\t\t\t\tThe command {told}\n\t\t\t\tOutput:\n\t\t\t\t{output}"
+        return [asked, {**self._step("RUN_COMMAND", content=content), "step_index": asked["step_index"] + 1}]
+
+    def others(self, text: str) -> Iterator[Records]:
+        request = f"<USER_REQUEST>\n{text}\n</USER_REQUEST>"
+        yield [self._step("USER_INPUT", "SYSTEM", content=request)]
+        yield [self._step("USER_INPUT", "USER_EXPLICIT", content=text)]
+        yield [self._step("USER_INPUT", "USER_EXPLICIT", content=f"<ADDITIONAL_METADATA>{request}")]
+        shown = "<USER_REQUEST>\nhi\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\n"
+        yield [self._step("USER_INPUT", "USER_EXPLICIT", content=f"{shown}{text}\n</ADDITIONAL_METADATA>\n{request}")]
+        for kind in ("SYSTEM_MESSAGE", "EPHEMERAL_MESSAGE", "CHECKPOINT", "CONVERSATION_HISTORY", "ERROR_MESSAGE"):
+            yield [self._step(kind, "SYSTEM", content=request)]
+
+    def write(self, folder: Path, records: Records) -> Path:
+        short = folder / self.file.replace("_full", "")
+        write_lines(short, records[:1])  # beside the full one it is not read
+        return super().write(folder, records)
 
 
 class Kimi(AgentLog):
@@ -507,6 +547,10 @@ class OpenClaw(AgentLog):
         yield [self._message("compactionSummary", None, summary=text)]
         for shown in (f"System: {text}", f"[cron:1 nightly] {text}", f"[WhatsApp Bob +4917 2026-08-01 10:00] {text}"):
             yield self.prompt(shown)
+        yield self.prompt(
+            f"Store what lasts. {text}\nCurrent time: Wednesday, March 25th, 2026 — 09:14 (Asia/Shanghai)"
+        )
+        yield self.prompt(f"[media attached: a.webp (image/webp)]\nConversation info (untrusted):\n{text}")
 
 
 class OpenCode(AgentLog):
@@ -772,7 +816,7 @@ class ClaudeCode(AgentLog):
 LOGS: dict[str, type[AgentLog]] = {
     log.__name__: log
     for log in (
-        *(Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands),
+        *(Antigravity, Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands),
         *(OpenClaw, OpenCode, OpenCodeFiles, OpenCodeExport, Goose, GooseDatabase, Codex, ClaudeCode),
     )
 }

@@ -95,29 +95,6 @@ SAMPLES: dict[str, tuple[str, bool, list[Any]]] = {
                 {"role": "tool", "tool_call_id": "a", "content": "done", "timestamp": TIME}]},
         ],
     ),
-    "swe-agent": (
-        "o__r-1.traj",
-        False,
-        [
-            {"environment": "e", "info": {"exit_status": "submitted", "submission": "s", "model_stats": {"cost": 1}},
-             "replay_config": '{"agent": {"model": {"name": "x"}}}',
-             "history": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "ISSUE:\nfix"},
-                         {"role": "assistant", "content": "so", "action": "ls", "thought": "so", "tool_calls": [
-                             {"id": "a", "function": {"name": "ls", "arguments": "{}"}}]},
-                         {"role": "tool", "content": [{"text": "done"}], "tool_call_ids": ["a"]}],
-             "trajectory": [{"action": "ls", "thought": "so", "response": "so", "observation": "done",
-                             "state": '{"working_dir": "/src"}', "execution_time": 1}]},
-        ],
-    ),
-    "intercode": (
-        "r.json",
-        False,
-        [
-            {"1": {"environment": "ic_bash", "query": "list", "task_id": 1, "dataset": "d", "turn_history": {
-                "actions": ["ls"], "observations": ["a"], "valid_action": [True], "rewards": [1], "thoughts": ["so"]},
-                "summary": {"max_reward": 1}}},
-        ],
-    ),
     "claw0": (
         "k.jsonl",
         True,

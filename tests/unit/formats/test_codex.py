@@ -359,6 +359,36 @@ def test_in_code_mode_the_items_are_the_calls_and_their_results(tmp_path: Path) 
     assert results_follow_calls(log)
 
 
+def test_in_code_mode_memory_is_given_what_it_is_given_of_direct_calls(tmp_path: Path) -> None:
+    ran = [("make up", 1, "refused\n"), ("make db", 0, "started\n"), ("make up", 0, "12 passed\n")]
+    nested, direct = [meta()], [meta()]
+    for number, (line, code, out) in enumerate(ran):
+        arguments = {"cmd": line, "workdir": "/home/ann/my shop"}
+        nested += [
+            script(f"c{number}", f"const r = await tools.exec_command({json.dumps(arguments)});\ntext(r.output);\n"),
+            command(line, code, out, f"exec-{number}"),
+            script_output(f"c{number}", "completed", out),
+        ]
+        told = f"Chunk ID: 8c93bf\nWall time: 0.2 seconds\nProcess exited with code {code}\nOutput:\n{out}"
+        call = {"type": "function_call", "name": "exec_command", "arguments": json.dumps(arguments)}
+        direct += [
+            wrap("response_item", {**call, "call_id": f"d{number}"}),
+            wrap("response_item", {"type": "function_call_output", "call_id": f"d{number}", "output": told}),
+        ]
+    given = []
+    for name, lines in (("nested", nested), ("direct", direct)):
+        log = read(tmp_path / name, *lines)
+        work = [event.data for event in log.events if event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)]
+        given.append(
+            [
+                {key: data[key] for key in sorted(data) if key not in ("call_id", "occurred_at", "header")}
+                for data in work
+            ]
+        )
+    assert given[0] == given[1]
+    assert [data["status"] for data in given[0] if "status" in data] == ["error", "ok", "ok"]
+
+
 def test_a_call_of_the_models_own_is_not_counted_again_by_its_item(tmp_path: Path) -> None:
     log = read(
         tmp_path, meta(), call("c1", "ls"), command("ls", identity="c1"), output("c1", "Exit code: 0\nOutput:\na")

@@ -13,7 +13,7 @@ import pytest
 from consolidator.formats.base import Format
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.payload import EventType
-from tests.unit.formats.agent_logs import LOGS, AgentLog, Cline, Records, attacks
+from tests.unit.formats.agent_logs import LOGS, AgentLog, Antigravity, Cline, Records, attacks
 from tests.unit.formats.reader_helpers import Log, results_follow_calls
 
 FIRST, SECOND = "Use tabs here.", "Now run the tests\nof the shop."
@@ -103,6 +103,42 @@ def test_what_is_typed_into_a_task_of_cline_is_a_persons_word(tmp_path: Path, te
     log = Cline()
     result = read(log, tmp_path, [*conversation(log), log._user(*texts)])
     assert result.user_texts() == [FIRST, SECOND, "Go on."]
+
+
+def test_a_conversation_that_antigravitys_agent_began_is_a_sub_agents(tmp_path: Path) -> None:
+    parent, child = Antigravity(), Antigravity()
+    child.file = parent.file.replace("s-gravity", "c0ffee00-child")
+    told = 'Created the following subagents:\n{"conversationId": "c0ffee00-child"}'
+    call = {"name": "invoke_subagent", "args": {}}
+    asked = parent._step("PLANNER_RESPONSE", tool_calls=[call])
+    begun = {**parent._step("INVOKE_SUBAGENT", content=told), "step_index": asked["step_index"] + 1}
+    parent.write(tmp_path, [*parent.prompt(FIRST), asked, begun])
+    result = read(child, tmp_path, child.prompt("Read the notes."))
+    assert result.user_texts() == []
+    assert [(session.kind, session.parent_origin) for session in result.sessions.values()] == [
+        ("sub-agent", "s-gravity")
+    ]
+
+
+def test_a_command_of_antigravity_that_ran_on_has_the_result_that_a_message_tells(tmp_path: Path) -> None:
+    log = Antigravity()
+    asked, ran = log.call("make deploy", "", False)
+    number = ran["step_index"]
+    waits = {
+        **ran,
+        "status": "RUNNING",
+        "content": f"Tool is running as a background task with task id: s/task-{number}",
+    }
+    told = (
+        f'<SYSTEM_MESSAGE>\n[Message] timestamp=t sender=s/task-{number} priority=P content=Task id "s/task-{number}" '
+    )
+    told += "finished with result:\n\n\t\tThe command failed with exit code: 2\n\t\tOutput:\n\t\tno rule\n\nLog: file:///l\n"
+    message = log._step(
+        "SYSTEM_MESSAGE", "SYSTEM", content=f"The following is not sent by the user.\n\n{told}</SYSTEM_MESSAGE>"
+    )
+    result = read(log, tmp_path, [asked, waits, message])
+    results = [(data["status"], data["exit_code"], data["content"]) for data in result.payloads(EventType.TOOL_RESULT)]
+    assert results == [("error", 2, "no rule")]
 
 
 def test_the_same_log_has_the_same_keys_and_a_longer_one_the_same_before(log: AgentLog, tmp_path: Path) -> None:

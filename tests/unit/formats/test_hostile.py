@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.formats import claw0, intercode, native, swe_agent
+from consolidator.formats import claw0, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -60,7 +60,7 @@ values = st.recursive(
 objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=8)
 
 
-@pytest.mark.parametrize("reader", [native, claw0, harness, swe_agent, intercode], ids=lambda reader: str(reader.NAME))
+@pytest.mark.parametrize("reader", [native, claw0, harness], ids=lambda reader: str(reader.NAME))
 @NO_DEADLINE
 @given(st.lists(objects, min_size=1, max_size=6))
 def test_no_log_stops_a_reader(reader: ModuleType, lines: list[dict[str, Any]]) -> None:
@@ -108,20 +108,6 @@ ODD_LOGS: dict[str, tuple[ModuleType, str, list[dict[str, Any]]]] = {
             },
         ],
     ),
-    "the reward of a record": (
-        intercode,
-        ".json",
-        [
-            {
-                "r": {
-                    "environment": "ic_bash",
-                    "query": "list",
-                    "turn_history": {"actions": ["ls"], "observations": ["a"], "rewards": [HUGE]},
-                    "summary": {"max_reward": HUGE},
-                }
-            }
-        ],
-    ),
     "the reward of a conversation": (
         openai_messages,
         ".jsonl",
@@ -141,7 +127,6 @@ def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
     assert types[-1] is {
         claude_code: EventType.APPROVAL_GRANTED,  # the answer
         codex: EventType.TOOL_RESULT,
-        intercode: EventType.TASK_END,
         openai_messages: EventType.USER_MESSAGE,
     }[reader]  # fmt: skip
 

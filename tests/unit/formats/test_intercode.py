@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats import intercode
+from benchmarks.harness import intercode
 from consolidator.formats.base import Item
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import (

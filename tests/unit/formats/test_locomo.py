@@ -78,7 +78,7 @@ def test_a_dialogue_is_recognised(tmp_path: Path) -> None:
     path.write_text(json.dumps(dialogue()))
     assert locomo.recognises(path, path.read_bytes())
     assert recognise_format(path) is None
-    with pytest.raises(UsageError, match="the benchmarks read it"):
+    with pytest.raises(UsageError, match="only the benchmarks read"):
         get_format("locomo")
 
 

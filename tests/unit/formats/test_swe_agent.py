@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats import swe_agent
+from benchmarks.harness import swe_agent
 from consolidator.formats.base import Item, Problem
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import (

@@ -11,9 +11,12 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from sqlmodel import SQLModel, select
 
 import consolidator.models
 from consolidator.database import schema
+from consolidator.models.fact import FactRow, FactTable
+from consolidator.models.solution import SolutionRow, SolutionTable
 
 NULLABLE: dict[str, dict[str, bool]] = {}  # table -> column -> whether it may be null
 for _table, _column, _, _required in schema.columns():
@@ -39,6 +42,15 @@ def nullable_fields(row: type) -> dict[str, bool]:
     return {
         field.name: type(None) in typing.get_args(hints[field.name]) for field in dataclasses.fields(row) if field.init
     }
+
+
+def test_lists_are_composed_of_sqlmodel_tables_with_the_columns_of_their_rows() -> None:
+    """K2."""
+    tables = {SolutionTable: SolutionRow, FactTable: FactRow}
+    for table, row in tables.items():
+        assert issubclass(table, SQLModel)
+        assert set(table.__table__.columns.keys()) <= NULLABLE[ROWS[row]].keys()
+        assert f"FROM {ROWS[row]}" in str(select(table))
 
 
 def test_the_rows_of_whole_tables_are_found() -> None:

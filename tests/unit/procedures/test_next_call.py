@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.harness.data_sets import get_format
 from benchmarks.quality.next_call import TaskSession, evaluate, task_fold
 from consolidator.formats.base import ForeignEvent, ForeignSession
-from consolidator.formats.registry import get_format
 from consolidator.models.event import Event
 from tests.unit.calls.session_log import NOW
 from tests.unit.procedures.test_tool_profiles import customer_session

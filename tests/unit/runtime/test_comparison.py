@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.rerun.recording import RecordedTurn, RunFold, canonical_arguments, compare_runs
+from consolidator.runtime.rerun.turns import RecordedTurn, RunFold, canonical_arguments, compare_runs
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,6 +5,7 @@ Records are read one at a time; the file is never loaded as a whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -23,6 +24,7 @@ NAME = "intercode"
 # environment -> the tool that runs its actions, and the name of the argument that holds the action
 _TOOLS = {"ic_sql": ("sql", "query"), "ic_bash": ("bash", "command")}
 _ENVIRONMENT_COMMANDS = ("submit", "skip")  # addressed to the environment, not to the tool in it
+_TOOL_FAILURE = re.compile(r"\s*(?:Error executing query\b|Malformed command\s*\Z)")
 
 
 files = file_finder(".json")
@@ -83,7 +85,8 @@ def _read_turns(
             tool, arguments = _parse_call(action, environment)
             turn.append((*drafts.call(call_id, tool, arguments), tool))
             # `valid` is only the last exit code of a pipe, so the output counts as well.
-            kind, result = drafts.result(call_id, tool, observation, failed=True if valid is False else None)
+            failed = valid is False or (isinstance(observation, str) and _TOOL_FAILURE.match(observation) is not None)
+            kind, result = drafts.result(call_id, tool, observation, failed=True if failed else None)
             turn.append((kind, {**result, "content": observation, "reward": _to_reward(reward)}, tool))
         yield turn
 

@@ -39,6 +39,14 @@ _EXIT_ACTION = re.compile(
 )  # the action of a step at which the run was stopped from outside
 
 
+# How the tools of the environment report errors, at the very start of an observation.
+_TOOL_FAILURE = re.compile(
+    r"Your (?:proposed edit has introduced new syntax error|edit was not applied|changes have NOT been applied)"
+    r"|Wrong flag!\s*\Z"
+)
+_PROCESS_DONE = re.compile(r"///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\Z")
+
+
 files = file_finder(".traj")
 
 
@@ -224,7 +232,7 @@ class _TrajectoryReader:
 
     def _result_event(self, call_id: str, observation: Any, extra: dict[str, Any]) -> ForeignEvent:
         tool = self.open_calls.get(call_id)
-        event_type, data = drafts.result(call_id, tool, observation, failed=None)
+        event_type, data = drafts.result(call_id, tool, observation, failed=_is_failure(observation))
         return self._make_event(event_type, {**data, "content": observation, **extra}, tool)
 
     def _exit_event(self, action: str, observation: Any) -> ForeignEvent:
@@ -238,6 +246,13 @@ class _TrajectoryReader:
         return self._make_event(
             EventType.TASK_END, {"task_id": self.task_id, "outcome": _task_outcome(status), **result}
         )
+
+
+def _is_failure(observation: Any) -> bool | None:
+    """Tell whether a call failed; None if only the general rules for outputs can tell."""
+    text = observation.strip() if isinstance(observation, str) else ""
+    done = _PROCESS_DONE.search(text)
+    return int(done[1]) != 0 if done else True if _TOOL_FAILURE.match(text) else None
 
 
 def _task_outcome(status: str | None) -> str:
