@@ -25,7 +25,7 @@ from consolidator.errors import ImportRefused
 from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
-from consolidator.memory.facts.candidates import session_context
+from consolidator.memory.facts.candidates import COUNTED_PREDICATES, session_context
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.remembered import (
     MAX_STATEMENT_CHARS,
@@ -127,12 +127,15 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
     cited = {row.id: row for row in rows}
     for fact in believed:
         own = [row for id in fact.evidence if (row := cited.get(id)) and row.extractor != RECEIVED_EXTRACTOR]
-        if own and fact.confidence == "explicit" and not fact.peer:
-            shared = {name: getattr(fact, name) for name in ("agent", "subject", "predicate", "value", "sentence")}
+        predicate = "rule" if fact.predicate == "instruction" else fact.predicate  # an accepted one is a rule
+        is_counted = predicate in COUNTED_PREDICATES  # of answers here, which say nothing elsewhere
+        if own and fact.confidence == "explicit" and not fact.peer and not is_counted:
+            shared = {name: getattr(fact, name) for name in ("agent", "subject", "value", "sentence")}
             yield _row(
                 "observation" if fact.kind == "observation" else "fact",
                 [(row.quote, row.occurred_at, row.session_id) for row in own],
                 **shared,
+                predicate=predicate,
                 project=fact.project if fact.level == "project" else None,
                 fact_kind=fact.kind,
                 trust=fact.trust,
@@ -234,6 +237,8 @@ def read_documents(path: Path, project: str | None = None) -> MemoryBundle:
     """
     files = sorted(path.rglob("*.md"))[:MAX_DOCUMENTS] if path.is_dir() else [path]
     rows = [row for file in files for row in _read_points(file, project or _find_project(file))]
+    if not rows:
+        raise ImportRefused(f"{path} has no list with points in Markdown: there is nothing to propose")
     return MemoryBundle(str(path).replace(str(Path.home()), "~", 1)[:200], is_signed=False, rows=rows)
 
 
