@@ -58,9 +58,7 @@ from consolidator.store.sessions import sessions
 NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
-MAX_QUOTES, MAX_QUOTE = 3, 300
-
-
+MAX_QUOTES, MAX_QUOTE, MAX_SENTENCE = 3, 300, 1000
 MAX_DOCUMENTS = 200  # of a folder
 _POINT = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(.+(?:\n[ \t]+(?![-*+\d ]).+)*)", re.MULTILINE)  # of a list
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -129,7 +127,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
         own = [row for id in fact.evidence if (row := cited.get(id)) and row.extractor != RECEIVED_EXTRACTOR]
         predicate = "rule" if fact.predicate == "instruction" else fact.predicate  # an accepted one is a rule
         is_counted = predicate in COUNTED_PREDICATES  # of answers here, which say nothing elsewhere
-        if own and fact.confidence == "explicit" and not fact.peer and not is_counted:
+        if own and fact.confidence == "explicit" and fact.value and not fact.peer and not is_counted:
             shared = {name: getattr(fact, name) for name in ("agent", "subject", "value", "sentence")}
             yield _row(
                 "observation" if fact.kind == "observation" else "fact",
@@ -188,10 +186,10 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
 Proofs = Sequence[tuple[str, datetime | None, str]]  # quote, when, session
 
 
-def _told(kind: str, proofs: Proofs, *, value: str, **more: Any) -> MovedMemory:
+def _told(kind: str, proofs: Proofs, *, value: str, sentence: str, **more: Any) -> MovedMemory:
     """Return the row of what is no fact: its words are what is told, its key is what a later bundle knows it by."""
     shared = {"subject": "project", "predicate": f"received_{kind}", "fact_kind": "observation", "trust": "agent"}
-    return _row(kind, proofs, value=value[:MAX_QUOTE], **shared, **more)
+    return _row(kind, proofs, value=value[:MAX_QUOTE], sentence=sentence[:MAX_SENTENCE], **shared, **more)
 
 
 def _row(kind: str, proofs: Proofs, *, project: str | None, **values: Any) -> MovedMemory:
@@ -203,7 +201,7 @@ def _row(kind: str, proofs: Proofs, *, project: str | None, **values: Any) -> Mo
 
 def read_bundle(text: str, key: str) -> MemoryBundle:
     """Return what a bundle holds, and whether this key signed it. Raises ImportRefused for one that is damaged."""
-    lines = text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
     if len(text) > MAX_BYTES or any(len(line) > MAX_LINE for line in lines):
         raise ImportRefused("this is no memory bundle: it is too long; nothing was written")
     try:

@@ -87,7 +87,7 @@ async def test_what_our_key_did_not_sign_is_proposed_and_what_is_hostile_is_held
     database: Database, other: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     here, there = database, other
-    await remember(here, "we deploy on Tuesdays", MemoryScope(project="/src/shop"))
+    await remember(here, "we deploy on\u0085 Tuesdays\u2028", MemoryScope(project="/src/shop"))
     lines = await export_memory(here, OTHER)
     received = await import_memory(there, read_bundle("".join(lines), KEY))
     assert (received.is_signed, received.new, received.held) == (False, 1, 1)
