@@ -71,8 +71,9 @@ def draw(lines: list[tuple[str, str]], theme: tuple[str, ...]) -> str:
     colors = {"text": text, "typed": typed, "quiet": quiet, "good": good}
     width, height = 2 * MARGIN + COLUMNS * CHARACTER, 2 * MARGIN + LINE * len(lines)
     delays = accumulate(SECONDS.get(kind, 0.25) for kind, _ in lines)
+    indents = [CHARACTER * (len(line) - len(line.lstrip())) for _, line in lines]
     rows = "\n".join(
-        f'<text x="{MARGIN + CHARACTER * (len(line) - len(line.lstrip())):.0f}" y="{MARGIN + LINE * number + 15}" fill="{colors[kind]}" '
+        f'<text x="{MARGIN + indents[number]:.0f}" y="{MARGIN + LINE * number + 15}" fill="{colors[kind]}" '
         f'style="animation-delay: {delay - SECONDS["typed"]:.2f}s">{escape(line.lstrip())}</text>'
         for number, ((kind, line), delay) in enumerate(zip(lines, delays, strict=True))
         if line
