@@ -91,8 +91,7 @@ async def list_checkpoints(
     """Return a session's checkpoints that have not expired, the latest point first. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
-        rows = await store.list_of(conn, session.id, limit=limit)
-    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
+        return await store.list_unexpired(conn, [session.id], database.clock.now(), limit=limit)
 
 
 async def list_checkpoints_of_each(
@@ -104,8 +103,7 @@ async def list_checkpoints_of_each(
     """
     viewer.check_reads_all()
     async with database.connection() as conn:
-        rows = await store.list_of_each(conn, session_ids, limit=limit)
-    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
+        return await store.list_unexpired(conn, session_ids, database.clock.now(), limit=limit)
 
 
 async def get_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> CheckpointRow:
@@ -136,13 +134,11 @@ async def restore_checkpoint(
             checkpoint = await _get_unexpired(conn, viewer, checkpoint_id or "", "write", now)
         else:
             session = await get_session(conn, viewer, session_id, "write")
-            if checkpoint_id is None:
-                restored = await store.get_last_unexpired(conn, session.id, now=now)
-            else:
-                restored = await store.get(conn, checkpoint_id)
-            if restored is None or restored.session_id != session.id or restored.has_expired(now):
+            points = await store.list_unexpired(conn, [session.id], now, limit=1)
+            points = points if checkpoint_id is None else [await store.get(conn, checkpoint_id)]
+            if not points or points[0].session_id != session.id or points[0].has_expired(now):
                 raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
-            checkpoint = restored
+            checkpoint = points[0]
     request = ChildRequest(
         kind="resume",
         at=checkpoint.seq,

@@ -93,7 +93,5 @@ async def hydrate_session(
         children=await session_list.list_page(
             conn, SessionFilter(parent=session.id, hidden=True), order="created", limit=MAX_LISTED, now=now
         ),
-        checkpoints=[
-            each for each in await checkpoints.list_of(conn, session.id, limit=MAX_LISTED) if not each.has_expired(now)
-        ],
+        checkpoints=await checkpoints.list_unexpired(conn, [session.id], now, limit=MAX_LISTED),
     )
