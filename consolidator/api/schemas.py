@@ -305,6 +305,20 @@ class Event(RowAnswer):
         return super().of(row, type=row.type.value, data=dict(row.data), **own)
 
 
+class StoredEvent(Event):
+    """An event as the log has it: `event_type` is its type."""
+
+    id: int | None = Field(description="grows over all sessions")
+    session_id: str
+    event_type: str
+    consolidated_at: datetime | None = Field(description="when a night learned from it")
+
+    @classmethod
+    def of(cls, row: LoggedEvent, **own: Any) -> Self:
+        """Return an event as the API shows it."""
+        return super().of(row, event_type=row.type.value, **own)
+
+
 # What an imported fork copied of other logs has seqs of 0 and below.
 Position = Annotated[int, Field(ge=1 - 2**53, le=2**53 - 1)]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, Field
@@ -12,10 +11,9 @@ from starlette.responses import Response
 from consolidator.api import problems
 from consolidator.api.call import Reading, Writing, operation, reply
 from consolidator.api.problems import Problem
-from consolidator.api.schemas import Event, Input, SessionId
+from consolidator.api.schemas import Input, SessionId, StoredEvent
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
-from consolidator.models.event import Event as LoggedEvent
 from consolidator.models.viewer import OWNER
 from consolidator.runtime.live.items import Cursor
 from consolidator.runtime.session import access
@@ -24,20 +22,6 @@ from consolidator.service.log import record
 from consolidator.service.log.record import MAX_EVENTS
 
 router = APIRouter(tags=["events"])
-
-
-class StoredEvent(Event):
-    """An event as the log has it: `event_type` is its type."""
-
-    id: int | None = Field(description="grows over all sessions")
-    session_id: str
-    event_type: str
-    consolidated_at: datetime | None = Field(description="when a night learned from it")
-
-    @classmethod
-    def of(cls, row: LoggedEvent, **own: Any) -> Self:
-        """Return an event as the API shows it."""
-        return super().of(row, event_type=row.type.value, **own)
 
 
 class EventPage(BaseModel):

@@ -18,7 +18,6 @@ from consolidator.api.schemas import (
     LABELS,
     SPECIFIED,
     Checkpoint,
-    Event,
     Input,
     RequestOptions,
     RowAnswer,
@@ -26,6 +25,7 @@ from consolidator.api.schemas import (
     Session,
     SessionId,
     SessionPage,
+    StoredEvent,
     StoredSeed,
     Task,
     accept_members,
@@ -166,7 +166,7 @@ class HydratedSession(RowAnswer):
     session: Session = Field(description="with its totals, and the calls that wait for a person")
     seeds: list[StoredSeed] = Field(description="the system prompt, then the latest 100 of the earlier thread")
     seed_count: int = Field(description="how many there are")
-    messages: list[Event] = Field(
+    messages: list[StoredEvent] = Field(
         description="what was said and done, in order: messages, answers, calls, results, decisions, errors"
     )
     next_cursor: str | None = Field(description="for the messages before these; null where there are none")

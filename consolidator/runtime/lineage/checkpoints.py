@@ -134,13 +134,11 @@ async def restore_checkpoint(
             checkpoint = await _get_unexpired(conn, viewer, checkpoint_id or "", "write", now)
         else:
             session = await get_session(conn, viewer, session_id, "write")
-            if checkpoint_id is None:
-                restored = await store.get_last_unexpired(conn, session.id, now=now)
-            else:
-                restored = await store.get(conn, checkpoint_id)
-            if restored is None or restored.session_id != session.id or restored.has_expired(now):
+            points = await store.list_unexpired(conn, [session.id], now, limit=1)
+            points = points if checkpoint_id is None else [await store.get(conn, checkpoint_id)]
+            if not points or points[0].session_id != session.id or points[0].has_expired(now):
                 raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
-            checkpoint = restored
+            checkpoint = points[0]
     request = ChildRequest(
         kind="resume",
         at=checkpoint.seq,

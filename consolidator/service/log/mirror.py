@@ -182,11 +182,8 @@ class Mirror:
     def _save_index(self) -> None:
         """Write the index whole: by key the session that it names now, or else the latest; the others by their ids."""
         entries: dict[str, dict[str, Any]] = {}
-
-        def rank(entry: _Transcript) -> tuple[bool, str, str]:
-            return entry.log_id in self._current, entry.updated_at, entry.log_id
-
-        for entry in sorted(self._index.values(), key=rank, reverse=True):
+        ranked = ((entry.log_id in self._current, entry.updated_at, name) for name, entry in self._index.items())
+        for entry in (self._index[name] for *_, name in sorted(ranked, reverse=True)):
             name = entry.session_id if entry.session_key in entries else entry.session_key
             entries[name] = asdict(entry)
         part = self.folder / f".{claw0.INDEX}.part"

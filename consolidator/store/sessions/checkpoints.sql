@@ -9,13 +9,10 @@ select * from checkpoint where id = %(id)s
 -- The checkpoint before a point, expired or not: what a delta is counted from.
 select * from checkpoint where session_id = %(session)s and seq <= %(seq)s order by seq desc, created_at desc limit 1
 
--- name: get_last_unexpired
-select * from checkpoint where session_id = %(session)s and (expires_at is null or expires_at > %(now)s)
-order by seq desc, created_at desc limit 1
-
 -- name: list_unexpired
--- The checkpoints of sessions, the latest points first.
-select * from checkpoint where session_id = any(%(sessions)s::text[]) and (expires_at is null or expires_at > %(now)s)
+-- The checkpoints of sessions from which can be restored, the latest points first.
+select * from checkpoint
+where session_id = any(%(sessions)s::text[]) and (expires_at is null or expires_at > %(now)s)
 order by seq desc, created_at desc limit %(limit)s
 
 -- name: delete

@@ -46,7 +46,7 @@ WITHOUT_THE_KEY = {
         checks.sizes log/fold_check.list_native turns/lease.list_attention sessions/sessions.list_ids
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
         sessions/projects.known sessions/projects.shared_with sessions/projects.overview turns/spend.sum_costs
-        sessions/sessions.list_heads
+        sessions/sessions.list_heads sessions/sessions.list_current
         log/seals.find_broken_beginnings log/seals.find_foreign_pasts log/seals.find_broken_output
         memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting
