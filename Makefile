@@ -44,7 +44,8 @@ BUNDLE ?= session.json
 export-session: setup
 	@$(BIN)/consolidator export --bundle '$(SESSION_ID)' --output '$(BUNDLE)'
 
-# make replay SESSION=<id or bundle> [MODEL=...] [FROM_MESSAGE=4]: tools are answered from the record.
+# make replay SESSION=<id or bundle> (or SESSION_ID=) [MODEL=...] [FROM_MESSAGE=4]: tools are answered from the record.
+SESSION ?= $(SESSION_ID)
 replay: setup
 	@$(BIN)/consolidator session rerun '$(SESSION)' $(if $(MODEL),--model '$(MODEL)') $(if $(FROM_MESSAGE),--from '$(FROM_MESSAGE)')
 

@@ -49,6 +49,8 @@ files = file_finder(".jsonl")
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check the fields of the first lines: other formats have the same types of lines."""
+    if path.name == INDEX:
+        return b'"transcript_file"' in head
     objects = list(parse_head(head))
     return bool(objects) and all(_is_claw0_line(line) for line in objects) and path.suffix == ".jsonl"
 
@@ -64,6 +66,9 @@ def _is_claw0_line(line: Mapping[str, Any]) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a transcript; each session line begins a session, lines before the first belong to the file's own."""
+    if path.name == INDEX:
+        yield Skipped("index", 1)
+        return
     transcript: _Claw0Reader | None = None
     is_refused = False
     indexed = _find_indexed(path)
@@ -117,7 +122,8 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
 def write_event(event: Event) -> Iterator[str]:
     """Yield the line of an event; nothing where the format cannot express it."""
     line_type = _LINE_TYPES.get(event.type)  # a start is the session's line
-    if line_type is not None:
+    is_empty = event.data.get("finish") == "tool_calls" and not event.data.get("text")  # the calls say it all
+    if line_type is not None and not is_empty:
         yield encode_line(_build_line(event, line_type))
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from consolidator.errors import InvalidCursor
@@ -28,7 +29,7 @@ def encode_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, set):
         return sorted(value)
-    return str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)  # an amount without an exponent
 
 
 def to_visible_json(value: Any) -> Any:

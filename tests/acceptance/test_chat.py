@@ -100,7 +100,7 @@ async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(
 
     def resume_chat() -> str:
         with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
-            screen.wait_for("restored: 0 earlier turns")
+            screen.wait_for("Restored: 0 previous turns")
             screen.wait_for("you said: tell me all")
             screen.wait_for("[the answer was cut off, and begins again]")
             screen.wait_for("word59")

@@ -229,6 +229,7 @@ FORMER_COMMANDS = [
 JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     ("doctor",),
+    ("prove",),
     ("proxy",),
     ("tokenizer",),
     ("ui",),

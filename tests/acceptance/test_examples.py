@@ -16,7 +16,7 @@ import pytest
 
 from consolidator.testing import ModelServer
 from tests.acceptance.terminal import Terminal
-from tests.support import PATIENCE, in_thread
+from tests.support import PATIENCE, in_thread, run_cli
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -43,6 +43,7 @@ def model_environment(environment: dict[str, str], url: str) -> dict[str, str]:
 
 
 def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[str, str], tmp_path: Path) -> None:
+    """C1, C13, C14, L26."""
     page = (ROOT / "docs/sessions.md").read_text()
     assert "consolidator chat --tools examples/mytools.py" in page
     assert all(f"{name}=" in page for name in ("CONSOLIDATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"))
@@ -56,7 +57,7 @@ def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[s
         screen.wait_for("3. The question")
         screen.kill()
     with Terminal(*words, environment=model_environment, cwd=tmp_path) as screen:
-        screen.wait_for("restored: 1 earlier turns")
+        screen.wait_for("Restored: 1 previous turns")
         screen.wait_for("you said: story")
         screen.wait_for("3. The question")
         screen.type_line("enough, hello")
@@ -66,6 +67,28 @@ def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[s
         assert screen.wait_for_exit() == 0
     [kept] = [json.loads(line) for line in (tmp_path / "notes.jsonl").read_text().splitlines()]
     assert kept["text"] == "buy milk"
+    go_on_from_files(model_environment, tmp_path)
+
+
+def go_on_from_files(environment: dict[str, str], folder: Path) -> None:
+    """Do what `docs/exercises.md` says with the files of the conversation: look at them, and go on from its log."""
+
+    def run(*words: str) -> str:
+        return run_cli(*words, environment=environment, cwd=folder).stdout
+
+    run("mirror", "workspace/.sessions", "--once")
+    [entry] = json.loads((folder / "workspace/.sessions/sessions.json").read_text()).values()
+    assert (folder / "workspace/.sessions/transcripts" / entry["transcript_file"]).read_text().count("\n") == 9
+    log = run("session", "events", entry["session_id"], "--as", "lecture")
+    kinds = [json.loads(line)["type"] for line in log.splitlines()]
+    assert {"MESSAGE_RECEIVED", "LLM_CALLED", "TOOL_INVOKED", "TOOL_RESULT", "GEN_COMPLETE", "GEN_SENT"} <= set(kinds)
+    assert kinds.index("GEN_CHUNK") < kinds.index("GEN_RESUMED") < len(kinds) - 1 - kinds[::-1].index("GEN_START")
+    (folder / "log.jsonl").write_text(log)
+    run("import", "log.jsonl")
+    fork = run("session", "fork", "harness:log").split()[1].rstrip(":")
+    run("session", "say", fork, "and now?")
+    run("session", "wake", fork)
+    assert "Before that you said 'enough, hello'" in run("session", "replay", fork)
 
 
 @pytest.mark.skipif(find_spec("absurdctl") is None, reason="needs absurd-sdk and absurdctl")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, Field
@@ -14,6 +15,7 @@ from consolidator.api.problems import Problem
 from consolidator.api.schemas import Event, Input, SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
+from consolidator.models.event import Event as LoggedEvent
 from consolidator.models.viewer import OWNER
 from consolidator.runtime.live.items import Cursor
 from consolidator.runtime.session import access
@@ -24,11 +26,25 @@ from consolidator.service.log.record import MAX_EVENTS
 router = APIRouter(tags=["events"])
 
 
+class StoredEvent(Event):
+    """An event as the log has it: `event_type` is its type."""
+
+    id: int | None = Field(description="grows over all sessions")
+    session_id: str
+    event_type: str
+    consolidated_at: datetime | None = Field(description="when a night learned from it")
+
+    @classmethod
+    def of(cls, row: LoggedEvent, **own: Any) -> Self:
+        """Return an event as the API shows it."""
+        return super().of(row, event_type=row.type.value, **own)
+
+
 class EventPage(BaseModel):
     """A page of a session's events, in order."""
 
     session_id: str
-    events: list[Event]
+    events: list[StoredEvent]
     head: int = Field(description="seq of the session's last event")
     next_cursor: str | None = Field(description="for the next page; null where there was nothing more")
 
@@ -92,7 +108,7 @@ async def list_events(
     )
     more = bool(page) and page[-1].seq < session.head
     following = encode_cursor(f"events {session_id}", [page[-1].seq]) if more else None
-    shown = {"session_id": session.id, "events": [Event.of(event) for event in page]}
+    shown = {"session_id": session.id, "events": [StoredEvent.of(event) for event in page]}
     return reply({**shown, "head": session.head, "next_cursor": following})
 
 

@@ -69,9 +69,9 @@ class OpenSession(RequestOptions):
         default=None, min_length=1, max_length=300, description="agent:channel:peer", examples=["main:web:mara"]
     )
     new: bool = Field(default=False, description="create one also where the key names a session, and give it the key")
-    agent: Annotated[str | None, BeforeValidator(lambda name: str(name) if type(name) is int else name)] = Field(
-        default=None, min_length=1, max_length=200, description="or a number; with a key, the one that it names"
-    )
+    agent: Annotated[
+        str | None, BeforeValidator(lambda name: str(name) if type(name) is int and 0 <= name < 2**64 else name)
+    ] = Field(default=None, min_length=1, max_length=200, description="or a number; with a key, the one that it names")
     channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
     system: str | None = Field(default=None, max_length=200_000, description="the system prompt")

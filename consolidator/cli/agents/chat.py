@@ -246,7 +246,7 @@ class TerminalChat:
         if not messages:
             print_line(f"session {session.id}, {session.key or 'without a key'}; /help lists the commands", "dim")
             return
-        print_line(f"restored: {row.turns} earlier turns of {session.key or session.id}", "dim")
+        print_line(f"Restored: {row.turns} previous turns of {session.key or session.id}", "dim")
         last = next((message for message in reversed(messages) if message.role == "user"), None)
         if last is not None:
             print_line(f"you said: {shorten(last.text, 200)}", "dim")

@@ -324,7 +324,10 @@ def rerun_command(
     source: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")],
     *,
     from_seq: Annotated[
-        int | None, typer.Option("--from", help="The person's message (seq) to begin with; by default its own first.")
+        int | None,
+        typer.Option(
+            "--from", help="Begin with the person's message at this seq, or the next one; by default its own first."
+        ),
     ] = None,
     options: RerunOptions,
     driver: ToolOptions,

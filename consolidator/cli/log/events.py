@@ -55,8 +55,9 @@ def events_command(
 
 def _print_event(event: Event, *, full: bool) -> None:
     if is_json():
-        names = ("session_id", "seq", "type", "data", "created_at", "consolidated_at")
-        print_json_line({name: getattr(event, name) for name in names} | {"type": event.type.value})
+        names = ("id", "session_id", "seq", "type", "data", "created_at", "consolidated_at", "task_id", "tool_name")
+        kind = event.type.value
+        print_json_line({name: getattr(event, name) for name in names} | {"type": kind, "event_type": kind})
         return
     text = _event_text(event)
     mark = "✓" if event.consolidated_at else " "

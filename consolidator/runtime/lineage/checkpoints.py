@@ -91,8 +91,7 @@ async def list_checkpoints(
     """Return a session's checkpoints that have not expired, the latest point first. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
-        rows = await store.list_of(conn, session.id, limit=limit)
-    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
+        return await store.list_unexpired(conn, [session.id], database.clock.now(), limit=limit)
 
 
 async def list_checkpoints_of_each(
@@ -104,8 +103,7 @@ async def list_checkpoints_of_each(
     """
     viewer.check_reads_all()
     async with database.connection() as conn:
-        rows = await store.list_of_each(conn, session_ids, limit=limit)
-    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
+        return await store.list_unexpired(conn, session_ids, database.clock.now(), limit=limit)
 
 
 async def get_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> CheckpointRow:
@@ -162,7 +160,7 @@ async def delete_checkpoint(database: Database, checkpoint_id: str, *, viewer: V
         async with database.connection() as conn:
             await _get(conn, viewer, checkpoint_id, "write")
             if not await store.delete(conn, checkpoint_id):
-                raise store.not_found(checkpoint_id)
+                raise NotFound(store.MISSING.format(checkpoint_id))
 
 
 async def _get(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scope) -> CheckpointRow:
@@ -172,7 +170,7 @@ async def _get(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scop
     try:
         await get_session(conn, viewer, checkpoint.session_id, scope)
     except NotFound:
-        raise store.not_found(checkpoint_id) from None
+        raise NotFound(store.MISSING.format(checkpoint_id)) from None
     return checkpoint
 
 
@@ -181,7 +179,7 @@ async def _get_unexpired(
 ) -> CheckpointRow:
     checkpoint = await _get(conn, viewer, checkpoint_id, scope)
     if checkpoint.has_expired(now):
-        raise store.not_found(checkpoint_id)
+        raise NotFound(store.MISSING.format(checkpoint_id))
     return checkpoint
 
 

@@ -46,7 +46,7 @@ class Figures:
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
-        return {**asdict(self), "cost": None if self.cost is None else str(self.cost)}
+        return {**asdict(self), "cost": None if self.cost is None else f"{self.cost:f}"}
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from consolidator.runtime.session.changes import (
     check_open,
     session_ended,
 )
-from consolidator.runtime.session.safe_points import IDLE, Recovery, find_recovery
+from consolidator.runtime.session.safe_points import Recovery, find_recovery
 from consolidator.runtime.turn.harness import DRIVER_ERRORS
 from consolidator.runtime.turn.sub_agents import cancel_sub_agents, finish_sub_agent
 from consolidator.store.log import events
@@ -115,15 +115,17 @@ async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWN
 
 
 async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> tuple[SessionRow, Recovery]:
-    """Have a driver look at a session, though nothing new was said. Raises Forbidden, NotFound and SessionClosed.
+    """Have a driver look at a session, though nothing new was said. Raises Forbidden, and NotFound.
 
-    Return its row, and what the driver will find; where that is nothing, no driver is asked.
+    Return its row, and what the driver will find; where that is nothing, as in one that has ended, no driver is asked.
+    Raises SessionClosed for one that another harness drives.
     """
     async with database.transaction() as conn:
         session = await get_session(conn, viewer, session_id, "write")
         check_driven_here(session)
         recovery = await find_recovery(conn, session)
-        if recovery != IDLE and not await store.mark_pending(conn, session.id, now=database.clock.now()):
+        is_needed = recovery.action not in ("idle", "noop")
+        if is_needed and not await store.mark_pending(conn, session.id, now=database.clock.now()):
             raise session_ended(session.id)
         return await sessions.get(conn, session.id), recovery
 

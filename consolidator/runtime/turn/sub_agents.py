@@ -201,7 +201,7 @@ async def _log_end(
     }
     data |= {} if error is None else {"reason": redact(error)}
     data["usage"] = {"input": child.input_tokens, "cached": child.cached_tokens, "output": child.output_tokens}
-    data["cost"] = str(child.cost)
+    data["cost"] = f"{child.cost:f}"
     complete = NewEvent(EventType.SUBAGENT_COMPLETE, data, principal=Role.HARNESS.value)
     parent = await sessions.get(conn, seen.parent_id)
     await events.append(conn, parent.id, [complete], now=now, open_task=parent.open_task)

@@ -174,7 +174,10 @@ class _SessionExporter:
             lineage = await load_lineage(conn, session.id, session)
             view = await bundles.get_view(conn, session.id)
             seed_rows = await seeds.read(conn, session.id)
-            points = await checkpoints.list_of(conn, session.id, limit=_MAX_CHECKPOINTS) if self._is_whole else []
+            points = []
+            if self._is_whole:
+                now = self._database.clock.now()
+                points = await checkpoints.list_unexpired(conn, [session.id], now, limit=_MAX_CHECKPOINTS)
         if lineage.ancestors:
             ranges = [
                 {"session": names.get(part.session_id, part.session_id)}
@@ -189,8 +192,7 @@ class _SessionExporter:
         if view is not None and view.upto <= self._upto:
             yield writer.record("view", asdict(view))
         for checkpoint in points:
-            if not checkpoint.has_expired(self._database.clock.now()):
-                yield writer.record("checkpoint", _values(checkpoint, *_CHECKPOINT))
+            yield writer.record("checkpoint", _values(checkpoint, *_CHECKPOINT))
 
     def _columns(self) -> dict[str, Any]:
         session = self.session

@@ -13,12 +13,10 @@ select * from checkpoint where session_id = %(session)s and seq <= %(seq)s order
 select * from checkpoint where session_id = %(session)s and (expires_at is null or expires_at > %(now)s)
 order by seq desc, created_at desc limit 1
 
--- name: list
-select * from checkpoint where session_id = %(session)s order by seq desc, created_at desc limit %(limit)s
-
--- name: list_each
--- The checkpoints of several sessions, the latest points first.
-select * from checkpoint where session_id = any(%(sessions)s::text[]) order by seq desc, created_at desc limit %(limit)s
+-- name: list_unexpired
+-- The checkpoints of sessions, the latest points first.
+select * from checkpoint where session_id = any(%(sessions)s::text[]) and (expires_at is null or expires_at > %(now)s)
+order by seq desc, created_at desc limit %(limit)s
 
 -- name: delete
 -- Delete a checkpoint; False if there was none.

@@ -273,7 +273,7 @@ def test_a_forks_model_is_offered_the_tools_that_it_was_given(
 
 
 def test_each_surface_has_its_own_deliveries(api: ApiServer, owner: httpx2.Client) -> None:
-    """L18, L19: what no surface has is owed, what one has is sent."""
+    """L18, L19."""
 
     def wake() -> tuple[str, str, bool]:
         row = owner.post(f"{path}/wake").raise_for_status().json()

@@ -47,6 +47,7 @@ def drive(api: ApiServer, session_id: str, *answers: str) -> None:
 
 
 def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: httpx2.Client) -> None:
+    """P4."""
     opened = owner.post("/sessions", json={"key": "main:web:ines", "system": "Be brief.", "max_steps": 5})
     assert opened.status_code == 201
     session = opened.json()
@@ -76,9 +77,14 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     assert cost["total"]["calls"] == 1
     assert cost["groups"][0]["name"] == "gpt-4o-mini"
     ended = owner.post(f"{path}/end", json={"reason": "done"})
-    assert ended.json()["status"] == "ended"
+    row = ended.json()
+    assert (row["status"], row["error"], row["turns"], row["conversation_id"]) == ("ended", None, 1, session["id"])
+    assert min(row["input_tokens"], row["output_tokens"], row["total_cost_usd"]) > 0
+    assert row["completed_at"] >= row["started_at"]
     assert owner.post(f"{path}/end").json() == ended.json()
-    for action in ("messages", "steer", "follow-up", "stop", "wake"):
+    woken = owner.post(f"{path}/wake").json()
+    assert (woken["state"], woken["action"], woken["pending"]) == ("SESSION_TERMINATED", "noop", False)
+    for action in ("messages", "steer", "follow-up", "stop"):
         refused = owner.post(f"{path}/{action}", json={"text": "More"})
         assert (refused.status_code, refused.json()["type"]) == (409, "urn:consolidator:problem:session-closed")
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] != session["id"]

@@ -95,7 +95,7 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
 def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
     api: ApiServer, owner: httpx2.Client, model: ModelServer
 ) -> None:
-    """P7, B24: the row names the model that answered, and its window."""
+    """B24, P7."""
     owner.patch("/agents/thrifty", json={"model": "auto"}).raise_for_status()
     parent_id = api.open_session("thrifty:web:mara")
     owner.post(f"/sessions/{parent_id}/messages", json={"text": "think hard"}).raise_for_status()

@@ -55,6 +55,19 @@ def test_a_wake_over_http_says_which_row_of_the_recovery_table_applies(owner: ht
     assert (woken["state"], woken["action"]) == ("GEN_SENT", "idle")
 
 
+def test_an_event_is_shown_by_the_names_of_its_description(owner: httpx2.Client) -> None:
+    """A2, L3."""
+    session = open_session(owner, agent_id=7)
+    owner.patch(f"/sessions/{session['id']}/scratchpad", json={"content": "plan"}).raise_for_status()
+    first, second = owner.get(f"/sessions/{session['id']}/events").json()["events"]
+    names = {"id", "session_id", "event_type", "data", "created_at", "consolidated_at", "task_id", "tool_name"}
+    assert first.keys() >= names
+    assert (first["event_type"], first["session_id"], second["id"] > first["id"]) == (
+        "SessionStart", session["id"], True,
+    )  # fmt: skip
+    assert (first["consolidated_at"], first["task_id"], first["tool_name"]) == (None, None, None)
+
+
 def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Client) -> None:
     """P10."""
     session = open_session(owner, key="forked:web:mara")
@@ -105,6 +118,8 @@ def test_a_template_that_is_not_there_lists_those_that_are(
         {"agent_id": 7, "config": "auto"},
         {"agent_id": 7, "config": {"compaction": {"threshold": 0.5}}, "compaction_threshold": 0.6},
         {"agent_id": 77, "key": "other:web:z"},
+        {"agent_id": -1},
+        {"agent_id": 2**64},
     ],
 )
 def test_what_nobody_knows_or_stands_twice_is_refused(owner: httpx2.Client, body: dict[str, Any]) -> None:
@@ -128,7 +143,12 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
     labelled = {"label": "before the swap", "metadata": {"strategy": "lp"}}
     checkpoint = owner.post(f"/sessions/{session['id']}/checkpoint", json=labelled).json()
-    override = {"model": "gpt-4o", "system_prompt": "Think twice.", "max_cost_usdc": 2}
+    override = {
+        "model": "gpt-4o",
+        "system_prompt": "Think twice.",
+        "max_cost_usdc": 2,
+        "compaction": {"threshold": 0.4},
+    }
     resumed = owner.post(
         f"/sessions/{session['id']}/resume", json={"checkpoint_id": checkpoint["id"], "config_override": override}
     )
@@ -136,6 +156,14 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
     child = resumed.json()
     assert child["session_id"] != session["session_id"]
     assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", 2, "Think twice.")
+    assert child["config"]["compaction_threshold"] == 0.4
+    owner.patch("/agents/swapper", json={"template": "You swap $pair."}).raise_for_status()
+    template = {"name": "swapper", "version": None, "params": {"pair": "ETH/USDC"}}
+    other = owner.post(
+        f"/sessions/{session['id']}/resume",
+        json={"checkpoint_id": checkpoint["id"], "config_override": {"template": template}},
+    ).json()
+    assert (other["config"]["system"], other["model"]) == ("You swap ETH/USDC.", "gpt-4o-mini")
     shown = owner.get(f"/sessions/{session['id']}").json()
     assert [each["label"] for each in shown["checkpoints"]] == ["before the swap"]
     second = owner.post(f"/sessions/{session['id']}/checkpoint", json={"label": "again"}).json()

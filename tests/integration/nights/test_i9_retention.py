@@ -176,6 +176,7 @@ async def test_of_a_long_log_a_live_fork_keeps_its_window_alone(
 async def test_a_checkpoint_keeps_what_a_restore_reads_until_it_expires(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """B14."""
     await log_events(database, "root", [*(user_message(f"message {n}") for n in range(500)), ENDED])
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))

@@ -84,7 +84,6 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
 async def test_a_first_start_owes_the_night_that_was(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    """A3."""
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-02T03:00")
     clock.set(at("2026-03-02T02:59"))
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-01T03:00")
@@ -181,6 +180,7 @@ async def run_service(database: Database, settings: Settings) -> AsyncIterator[S
 async def test_a_clock_that_jumps_over_the_night_misses_none(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A3, A9."""
     monkeypatch.setattr(scheduler, "CHECK_SECONDS", 0.05)
     clock.set(at("2026-03-03T02:30"))
     retention_done = "select count(*) from run where job = 'retention' and status = 'done' and scheduled_at = %s"

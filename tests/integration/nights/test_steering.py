@@ -98,7 +98,7 @@ async def test_a_failed_task_makes_no_constraint_of_a_person_unsaid(
 async def test_what_is_steered_again_and_again_is_one_fact_with_all_outcomes(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    """B34: and it is offered as a rule."""
+    """B34."""
     for number, outcome in enumerate(("success", "failure", "success")):
         events = [start(), steer(text="always run the linter before you commit"), end(outcome)]
         await log_events(database, f"s{number}", events, project="shop")

@@ -119,7 +119,7 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
 
     clock.advance(timedelta(minutes=1))
     seen, _ = await run_chat("/history", "/history 1", "again", "/new", "other", "/sessions", "/help")
-    assert f"restored: 2 earlier turns of {KEY}" in seen
+    assert f"Restored: 2 previous turns of {KEY}" in seen
     assert "you said: shout it" in seen
     assert "you: hello\nagent: You said 'hello' in turn 1.\nyou: shout it\nagent: It says: HEY.\n" in seen
     assert seen.count("you: hello") == 1, "of one turn, the last"

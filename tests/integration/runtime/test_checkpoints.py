@@ -28,7 +28,7 @@ async def note(text: str) -> Outcome:
 
 
 async def test_a_checkpoint_says_what_happened_since_the_one_before(database: Database) -> None:
-    """B9: and stores no copy of what stands."""
+    """B9."""
     replies: Replies = ["One.", ScriptedReply.calling(("note", {"text": "x"})), "Noted."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [note]) as agent:
         session = await agent.open(KEY)

@@ -319,7 +319,7 @@ FOLLOWERS, SESSIONS, ROUNDS = (200, 20, 8) if FULL else (40, 8, 4)
 async def test_followers_that_are_cut_at_random_miss_nothing_and_get_nothing_twice(
     database: Database, record_property: object
 ) -> None:
-    """Several followers on each session while it is written; connections, also listeners', are cut at random. B37."""
+    """B37."""
     names = [f"s{number}" for number in range(SESSIONS)]
     for name in names:
         await log_events(database, name, [user_message("begin")])

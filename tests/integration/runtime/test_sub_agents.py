@@ -225,7 +225,6 @@ async def test_a_sub_agent_ends_with_its_parent(database: Database) -> None:
 
 
 async def test_a_steer_stops_the_sub_agents_of_the_turn(database: Database) -> None:
-    """B32."""
 
     def reply(request: dict[str, Any]) -> ScriptedReply:
         if request["messages"][-1]["content"] == "sing":

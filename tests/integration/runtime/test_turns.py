@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import openai
 import pytest
 
 from consolidator import CallContext, NewEvent, Outcome, tool
@@ -201,6 +202,7 @@ async def test_i12_a_call_that_is_stopped_before_its_first_word_costs_its_contex
 
 
 async def test_a_steer_cancels_a_tool_and_says_what_is_known_of_it(database: Database) -> None:
+    """B32."""
     began = asyncio.Event()
 
     @tool
@@ -432,6 +434,7 @@ async def test_options_that_a_server_does_not_know_are_left_out(database: Databa
 
     async with ModelServer(answers=create_reply) as server, open_agent(database, server) as agent:
         assert await send_and_collect(await agent.open(KEY), "hello") == "Old, but here."
+        assert isinstance(agent.harness.client.get_client(), openai.AsyncOpenAI)
     assert server.requests[-1]["max_tokens"] == 4096
 
 

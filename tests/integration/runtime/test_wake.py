@@ -70,7 +70,7 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
 
 
 async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: str, database: Database) -> None:
-    """K3: of psycopg 3, whose rows and notices it takes as they are."""
+    """K3."""
     single = Database(dsn, database.clock, pool_size=1)
     single.engine.pool._max_overflow = 0  # type: ignore[attr-defined]
     async with single.connection() as conn:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consolidator import Consolidator, tool
+from consolidator import CallContext, Consolidator, tool
 from consolidator.database import Database
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.runtime.turn import generation, sessions
@@ -19,13 +19,16 @@ from consolidator.service.sessions.following import acknowledge
 from consolidator.store.sessions import sessions as store
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
-from tests.runtime import KEY, RecordingChannel, open_agent
+from tests.runtime import KEY, RecordingChannel, Replies, open_agent
 from tests.support import SimulatedKill
+
+CALLS: list[tuple[str, bool]] = []  # ids of calls of the tool, and whether each was made again
 
 
 @tool(idempotent=True)
-def look(what: str) -> str:
+def look(what: str, call: CallContext) -> str:
     """Look at something."""
+    CALLS.append((call.call_id, call.is_retry))
     return f"a view of {what}"
 
 
@@ -45,7 +48,7 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
     [
         ("after commit message", 1, "MESSAGE_RECEIVED", "step"),
         ("before model", 1, "LLM_CALLED", "step"),
-        ("before tool", 1, "TOOL_INVOKED", "reissue_tool_or_fail"),
+        ("after tool", 1, "TOOL_INVOKED", "reissue_tool_or_fail"),
         ("after commit results", 1, "TOOL_RESULT", "step"),
         ("after commit chunk", 1, "GEN_CHUNK", "resume_or_replace"),
     ],
@@ -55,6 +58,7 @@ async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
 ) -> None:
     """L9, L10, L11, L14, L15, L18, L19."""
     channel = RecordingChannel()
+    CALLS.clear()
     async with ModelServer(answers=answer) as server, open_agent(database, server, [look], channel=channel) as agent:
         session = await agent.open(KEY)
         with interrupt_at(nth, die, place), pytest.raises(SimulatedKill):
@@ -64,6 +68,8 @@ async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
         [woken] = await agent.wake_all()
         assert woken.recovery == row
         assert channel.text == "one two three"
+        ids, again = zip(*CALLS, strict=True)
+        assert (len(set(ids)), again) == (1, (False, True) if state == "TOOL_INVOKED" else (False,))
         row = await find_row(agent.harness, session.id)
         assert (row.state, row.action) == ("GEN_SENT", "idle")
         await session.end()
@@ -72,7 +78,7 @@ async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
 
 
 async def test_an_answer_that_its_channel_did_not_get_is_complete_and_not_sent(database: Database) -> None:
-    """L6, L18: whatever another surface has shown."""
+    """L6, L18."""
     channel = RecordingChannel(is_broken=True)
     async with ModelServer(answers=["one"]) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
@@ -101,10 +107,7 @@ async def test_a_call_that_is_not_idempotent_is_never_made_again_and_waits_for_a
         made.append(what)
         return "paid"
 
-    replies: list[ScriptedReply | str | dict[str, Any]] = [
-        ScriptedReply.calling(("pay", {"what": "it"})),
-        "I do not know whether it was paid.",
-    ]
+    replies: Replies = [ScriptedReply.calling(("pay", {"what": "it"})), "I do not know whether it was paid."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
         session = await agent.open(KEY)
         with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):

@@ -91,7 +91,7 @@ async def test_claw0s_reader_gets_every_message_and_result_back(database: Databa
     ((name, text),) = read_files(tmp_path).items()
     assert text.startswith(before[name])  # only appended to
     report = await import_sources(database, [ImportSource(tmp_path)])
-    assert (report.events, report.skipped) == (0, {"of a session of this database": 8})
+    assert (report.events, report.skipped) == (0, {"of a session of this database": 8, "index": 1})
 
 
 async def test_an_imported_session_keeps_its_programs_names_and_the_index_names_the_current_one(

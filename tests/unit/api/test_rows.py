@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+from consolidator.api.call import to_document
 from consolidator.api.routes.memory import Fact, RememberedFact, Solution
 from consolidator.api.schemas import Session
 from consolidator.database.schema import describe_columns
@@ -26,3 +28,8 @@ def test_a_comment_may_stand_on_the_line_before_its_column() -> None:
 def test_what_only_people_are_shown_is_no_field_of_an_answer() -> None:
     assert "withheld" not in described(Solution)
     assert "body" in described(Solution)
+
+
+def test_an_amount_is_a_plain_number_in_every_answer() -> None:
+    for amount, text in ((Decimal("0E-7"), "0.0000000"), (Decimal("1E-7"), "0.0000001"), (Decimal("2.50"), "2.50")):
+        assert to_document({"cost": amount}) == f'{{"cost":"{text}"}}'

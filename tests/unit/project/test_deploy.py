@@ -56,6 +56,7 @@ def crontab() -> dict[str, str]:
 
 
 def test_the_crontab_says_what_the_settings_say() -> None:
+    """K10."""
     assert crontab() == {job: default_cron(job) for job in JOBS}
     for job, expression in crontab().items():
         assert cron.next_due(expression, "UTC", NEW_YEAR) == next_run(job)

@@ -60,6 +60,7 @@ def test_a_slip_of_the_pen_does_not_fit_the_api(change: dict[str, Any], message:
 
 
 def test_the_cron_jobs_run_when_the_settings_say() -> None:
+    """K10."""
     names = {container(pod)["args"][1]: name for name, pod in pod_specs() if container(pod)["args"][0] == "run"}
     assert list(names) == list(JOBS)
     for job, manifest in zip(JOBS, manifests_of_kind("CronJob"), strict=True):

@@ -117,8 +117,8 @@ def test_a_session_is_exported_and_run_again_by_make() -> None:
 
 
 def test_every_event_type_stands_in_its_group() -> None:
-    """A1, A2."""
-    text = (DOCS / "database.md").read_text(encoding="utf-8")
+    """A1."""
+    text = (DOCS / "log.md").read_text(encoding="utf-8")
     fields = re.findall(r"^\| `(\w+)` \| [^|]+ \|$", text, re.MULTILINE)
     assert fields == ["id", "session_id", "event_type", "data", "created_at", "consolidated_at", "task_id", "tool_name"]
     rows = re.findall(r"^\| ([a-z-]+) \| ((?:`\w+` ?)+)\|$", text, re.MULTILINE)

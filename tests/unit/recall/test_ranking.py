@@ -59,6 +59,7 @@ def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
     texts = ["cat dog bird", "cat heron", "cat cat cat dog", "fish", "heron heron cat and much more to read here"]
     hits = search(texts, "heron cat")
     assert hits is not None
+    assert isinstance(hits.documents, np.ndarray)
     assert [number - NUMBERS_PER_BLOCK for number in hits.rank_documents(9)] == [
         p for p in rank_bm25(texts, "heron cat", 1.2) if p != 3
     ]
