@@ -159,14 +159,15 @@ class SessionStepper:
         """
         session_id, session = self.lease.session_id, self._session
         reads_own = not self.lease.session.may_read_ancestors
-        queries: list[RowQuery[Any, str]] = [load_view]
-        queries += [sessions.get] if session is None else []
-        queries += [events.read_open_end] if reads_own else []
-        rows = await fetch_together(conn, queries, session_id)
-        if not rows[0]:
+        # The row first: each sees what was committed until then, and the view must reach as far as the row says.
+        row: list[RowQuery[Any, str]] = [sessions.get] if session is None else []
+        rest: list[RowQuery[Any, str]] = [load_view, *([events.read_open_end] if reads_own else [])]
+        rows = await fetch_together(conn, [*row, *rest], session_id)
+        views = rows[len(row)]
+        if not views:
             raise NotFound(sessions.MISSING.format(session_id))
-        self._session, self._view = None, rows[0][0]
-        return session or rows[1][0], rows[-1] if reads_own else None
+        self._session, self._view = None, views[0]
+        return session or rows[0][0], rows[-1] if reads_own else None
 
     async def deliver_backlog(self) -> None:
         """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""

@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 
+from consolidator import tool
 from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.session import creation, lease
 from consolidator.runtime.session.creation import SessionRequest
-from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn import sessions, step
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions as rows
 from consolidator.store.turns import lease as marks
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, describe_log, read_log
+from tests.runtime import KEY, describe_log, open_agent, read_log, send_and_collect
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
@@ -89,3 +91,30 @@ async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(datab
         session = await rows.get_current(conn, KEY)
         assert session is not None
         assert session.id in (first, second)
+
+
+async def test_a_steer_that_comes_while_a_step_reads_the_session_is_in_what_the_model_is_shown(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row was read after the view: a steer between them held a follow-up back, and was not shown itself."""
+    fetch_together, said = step.fetch_together, list[int]()
+
+    async def fetch_apart(conn: Connection, queries: Any, value: str) -> list[Any]:
+        first = await fetch_together(conn, queries[:1], value)
+        if len(server.requests) == 2 and len(queries) == 3 and not said:  # the turn has ended, and a follow-up waits
+            said.append(await sessions.send_message(database, value, "no, wait", mode="steer"))
+        return [*first, *await fetch_together(conn, queries[1:], value)]
+
+    @tool
+    async def look(what: str) -> str:
+        """Look at something."""
+        await sessions.send_message(database, session.id, "and then", mode="follow_up")
+        return what
+
+    answers = [ScriptedReply.calling(("look", {"what": "a"})), "Done.", "Well.", "Then."]
+    async with ModelServer(answers=answers) as server, open_agent(database, server, [look]) as agent:
+        session = await agent.open(KEY)
+        monkeypatch.setattr(step, "fetch_together", fetch_apart)
+        await send_and_collect(session, "look")
+    shown = [[message["content"] for message in request["messages"]] for request in server.requests]
+    assert [messages[-1] for messages in shown] == ["look", "a", "no, wait", "and then"]
