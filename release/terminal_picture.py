@@ -1,4 +1,4 @@
-"""python -m release.terminal_picture: draw the README's terminal, light and dark, from the output of real commands.
+"""python -m release.terminal_picture: draw the README's terminal, line by line as it happens, from real commands.
 
 The demo is played in a temporary home under a fixed clock; then `brief` shows what the next session is told.
 """
@@ -11,12 +11,18 @@ import sys
 import tempfile
 import textwrap
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
 COLUMNS, MARGIN, LINE, CHARACTER = 100, 20, 21, 8.0
 ERROR = "fatal: The current branch feat/loyalty-points has no upstream branch."
+SECONDS = {"typed": 1.2, "quiet": 0.9, "good": 0.9}  # before a line of a kind is shown; others follow at once
+MOTION = (
+    "<style>@media (prefers-reduced-motion: no-preference) { text { animation: shown .3s both } } "
+    "@keyframes shown { from { opacity: 0 } }</style>\n"
+)
 SHOWN = ("always open a pull request", "Tests:", "no upstream branch", "alembic upgrade", "tailscale")
 # Of each theme: the page, its frame, text, what a person types, what is quiet, and what stands out.
 THEMES = {
@@ -60,13 +66,16 @@ def wrap_line(line: str) -> list[str]:
 
 
 def draw(lines: list[tuple[str, str]], theme: tuple[str, ...]) -> str:
-    """Return the picture of a terminal; it names no font or file from elsewhere."""
+    """Return the picture of a terminal; it names no font or file from elsewhere. Without motion all of it is there."""
     page, frame, text, typed, quiet, good = theme
     colors = {"text": text, "typed": typed, "quiet": quiet, "good": good}
     width, height = 2 * MARGIN + COLUMNS * CHARACTER, 2 * MARGIN + LINE * len(lines)
+    delays = accumulate(SECONDS.get(kind, 0.25) for kind, _ in lines)
+    indents = [CHARACTER * (len(line) - len(line.lstrip())) for _, line in lines]
     rows = "\n".join(
-        f'<text x="{MARGIN}" y="{MARGIN + LINE * number + 15}" fill="{colors[kind]}">{escape(line)}</text>'
-        for number, (kind, line) in enumerate(lines)
+        f'<text x="{MARGIN + indents[number]:.0f}" y="{MARGIN + LINE * number + 15}" fill="{colors[kind]}" '
+        f'style="animation-delay: {delay - SECONDS["typed"]:.2f}s">{escape(line.lstrip())}</text>'
+        for number, ((kind, line), delay) in enumerate(zip(lines, delays, strict=True))
         if line
     )
     return (
@@ -75,7 +84,7 @@ def draw(lines: list[tuple[str, str]], theme: tuple[str, ...]) -> str:
         'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace">\n'
         "<title>A terminal: what a session is told as it starts, and after a failed git push</title>\n"
         f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1}" rx="8" fill="{page}" stroke="{frame}"/>\n'
-        f"{rows}\n</svg>\n"
+        f"{MOTION}{rows}\n</svg>\n"
     )
 
 

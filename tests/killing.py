@@ -114,7 +114,7 @@ def _run_child(request: dict[str, Any], output: int) -> None:
 
 def _serve_requests() -> None:
     """Fork a child for each line, and answer with how it ended."""
-    import consolidator.cli  # noqa: F401 - so that no child has to import it again
+    import consolidator.cli.app  # noqa: F401 - so that no child has to import it again
 
     for line in sys.stdin:
         reader, writer = os.pipe()

@@ -1,7 +1,4 @@
-"""Read InterCode results: one JSON object of records; each record is a session with a task and its reward.
-
-Records are read one at a time; the file is never loaded as a whole.
-"""
+"""Read InterCode results: one JSON object of records; each record is a session with a task and its reward."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
 from consolidator.formats.common import drafts
 from consolidator.formats.common.fields import derive_origin
-from consolidator.formats.common.json_members import read_members
+from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import to_float
 from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.common.log_files import file_finder
@@ -23,6 +20,7 @@ from consolidator.models.payload import EventType
 NAME = "intercode"
 # environment -> the tool that runs its actions, and the name of the argument that holds the action
 _TOOLS = {"ic_sql": ("sql", "query"), "ic_bash": ("bash", "command")}
+_MAX_FILE = 256 * 1024 * 1024  # bytes
 _ENVIRONMENT_COMMANDS = ("submit", "skip")  # addressed to the environment, not to the tool in it
 _TOOL_FAILURE = re.compile(r"\s*(?:Error executing query\b|Malformed command\s*\Z)")
 
@@ -38,10 +36,12 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a result file: each record is a session with one task."""
     stem = derive_origin(path, root)
-    for line, key, record in read_members(path):
-        if isinstance(record, Problem):
-            yield record
-        elif isinstance(record, dict) and isinstance(record.get("turn_history"), dict):
+    records = read_json(path, _MAX_FILE)
+    if not isinstance(records, dict):
+        yield records if isinstance(records, Problem) else Problem("not an object of records")
+        return
+    for line, (key, record) in enumerate(records.items(), start=1):
+        if isinstance(record, dict) and isinstance(record.get("turn_history"), dict):
             yield from guard_line(_read_record(f"{stem}#{key}", record, line), line)
         else:
             yield Problem(f"record {key!r} has no turn_history", line)

@@ -48,6 +48,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
         "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
+        "prove": ("memory.proving:prove_command", "try a lesson on recorded sessions: what a model does with it"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "brief": ("memory.lessons:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),

@@ -38,11 +38,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
     home, event, client = arguments
-    payload = _read(0, MAX_PAYLOAD + 1)
+    payload = read(0, MAX_PAYLOAD + 1)
     if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
         return 0
     directory = os.path.join(home, DIRECTORY)
-    service = _connect(directory)
+    service = connect(directory)
     if service is None:
         _start_service(
             home,
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     project = os.environ.get("CLAUDE_PROJECT_DIR", "").encode("utf-8", "surrogateescape")
     head = b"2 %s %s %d %d\n" % (client.encode(), event.encode(), len(project), len(payload))
     service.sendall(head + project + payload)
-    answer = _read(service.fileno(), MAX_ANSWER)
+    answer = read(service.fileno(), MAX_ANSWER)
     if not answer:
         return 0
     os.write(1, answer)
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
     return 2 if (client, event) == ("copilot", "PostToolUseFailure") else 0
 
 
-def _read(source: int, limit: int) -> bytes:
+def read(source: int, limit: int) -> bytes:
     """Return what a file holds, up to a limit in bytes."""
     parts = []
     while limit > 0 and (part := os.read(source, min(limit, 1 << 16))):
@@ -70,7 +70,7 @@ def _read(source: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _connect(directory: str) -> socket.socket | None:
+def connect(directory: str) -> socket.socket | None:
     """Return a connection to the service; None where there is none. Its directory must be ours alone."""
     try:
         os.chdir(directory)  # a socket's path may have 104 characters, and a home more

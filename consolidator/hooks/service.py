@@ -17,17 +17,18 @@ import struct
 import sys
 import time
 from collections import OrderedDict
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError
-from consolidator.hooks import program
+from consolidator.hooks import asking, program
 from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.payload import HookCall, answer_hook, load_shown, parse_hook
 from consolidator.service.hooks.usage import count_injection, exchange_warnings
+from consolidator.service.memory.recall import answer_in_words
 from consolidator.settings import Settings, load_settings
 
 ANSWER_SECONDS = 0.22  # a hook waits no longer
@@ -50,6 +51,7 @@ class HookService:
         self._requests = requests
         self._nights = IdleNights(database, settings)
         self.imports = TranscriptImports(database, self._nights.note_session)
+        self._settings = settings
         self._home = settings.home
         self._idle_seconds = settings.hook_idle_minutes * 60
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
@@ -122,6 +124,14 @@ class HookService:
                 return
             directory = await reader.readexactly(directory_length)
             payload = await reader.readexactly(payload_length)
+        if (client.decode(), event.decode()) == (asking.COMMAND, asking.EVENT):
+            question = json.loads(payload)
+            if question["settings"] == asking.own_settings(os.environ):
+                async with asyncio.timeout(asking.SECONDS):
+                    place = PurePath(question["directory"])
+                    words = await answer_in_words(self._requests, self._settings, question["query"], place)
+                writer.write(words.encode("utf-8", "replace"))
+            return
         call = parse_hook(client.decode(), event.decode(), payload, os.fsdecode(directory))
         if call is None:
             return

@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> None:
     payload = _read(0, MAX_PAYLOAD + 1)
     directory = os.path.join(home, DIRECTORY)
     warnings = b"" if len(payload) > MAX_PAYLOAD else _load(directory)
-    candidates = _find_candidates(warnings, payload)
+    repository = _find_repository(payload) if warnings else ""
+    candidates = _find_candidates(warnings, payload + os.fsencode(repository))
     if not candidates:
         return
     import json  # only here, since it takes time
@@ -45,7 +46,8 @@ def main(arguments: list[str]) -> None:
     programs = frozenset(warnings.split(b"\n", 2)[1][1:].decode().split())  # in the second line
     for project, line in candidates:
         warning = json.loads(line)
-        if not concerns(warning["match"], json.loads(b'"%s"' % project), body, programs):
+        called = {**body, "cwd": repository or body.get("cwd")}
+        if not concerns(warning["match"], json.loads(b'"%s"' % project), called, programs):
             continue
         answer: dict[str, object] = {"hookEventName": event, "additionalContext": warning["block"]}
         command = body["tool_input"].get("command") if client in CORRECTED_CLIENTS else None
@@ -60,6 +62,19 @@ def main(arguments: list[str]) -> None:
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
         _append(directory, json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n")
         return
+
+
+def _find_repository(payload: bytes) -> str:
+    """Return the repository of a call's directory that is a worktree, where both say so; else ""."""
+    cwd = payload.partition(b'"cwd"')[2].lstrip(b" :").partition(b'"')[2].partition(b'"')[0].decode(errors="replace")
+    try:
+        with open(os.path.join(cwd, ".git")) as file:
+            repository, _, name = file.read(MAX_FILE).strip().removeprefix("gitdir: ").rpartition("/.git/worktrees/")
+        repository = os.path.normpath(os.path.join(cwd, repository))
+        with open(os.path.join(repository, ".git", "worktrees", name, "gitdir")) as file:
+            return repository if cwd and file.read(MAX_FILE).strip() == os.path.join(cwd, ".git") else ""
+    except (OSError, ValueError):  # no file, or none of text
+        return ""
 
 
 def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:

@@ -81,7 +81,7 @@ class MemoryTools:
         Call this when you doubt what memory says, or when somebody asks where it is from.
 
         Args:
-            memory_id: What stands after the colon of a citation, such as that of [fact:ID].
+            memory_id: A citation, such as [fact:ID], or its id.
         """
         explained = await self._memory.explain(memory_id)
         quotes = [

@@ -169,37 +169,62 @@ async def prune(
     limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
     if max_share is not None and not dry_run:
         await _check_brakes(database, candidates, limits, older_than, max_share)
-    cutoff_of = {session.id: session.cutoff for session in candidates}
     if not dry_run:
         override = max_share is None or max_share > DATABASE_SHARE or run_id is None or not database.clock.is_real
-        marked: dict[str, int] = {}
-        for cutoff in sorted({cutoff_of[session_id] for session_id in limits}):
-            async with database.owner_connection() if override else database.connection() as conn:
-                pruning = await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=override)
-            batch = {session_id: upto for session_id, upto in limits.items() if cutoff_of[session_id] == cutoff}
-            marked |= await _mark_pruned(database, batch, pruning)
-        limits = marked
+        limits = await _mark_candidates(database, candidates, limits, run_id=run_id, override=override)
     _count_events(report, candidates, limits)
     whole_days = await _find_whole_days(database, cutoffs.latest, limits)
     if dry_run:
         report.partitions = whole_days
         async with database.connection() as conn:
             report.blobs = await store.count_orphan_blobs(conn, limits, untouched_since=now - BLOB_GRACE)
-        report.expired, report.unexpired = await end_expired(database, dry_run=True)
-        return report
+    else:
+        cutoff_of = {session.id: session.cutoff for session in candidates if session.id in limits}
+        await _delete_pruned(database, report, cutoffs, cutoff_of, whole_days, progress or (lambda _: None))
+        await _forget_turns(database, None if episodes is None else now - episodes)
+        await _forget_by_age(database, report)
+    report.expired, report.unexpired = await end_expired(database, dry_run=dry_run)
+    return report
+
+
+async def _mark_candidates(
+    database: Database, candidates: list[PrunableSession], limits: dict[str, int], *, run_id: str | None, override: bool
+) -> dict[str, int]:
+    """Mark what is to be pruned, cutoff by cutoff; return up to where each session is pruned now.
+
+    With `override` as the log's owner, who alone may go past the database's brakes.
+    """
+    cutoff_of = {session.id: session.cutoff for session in candidates}
+    marked: dict[str, int] = {}
+    for cutoff in sorted({cutoff_of[session_id] for session_id in limits}):
+        async with database.owner_connection() if override else database.connection() as conn:
+            pruning = await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=override)
+        batch = {session_id: upto for session_id, upto in limits.items() if cutoff_of[session_id] == cutoff}
+        marked |= await _mark_pruned(database, batch, pruning)
+    return marked
+
+
+async def _delete_pruned(
+    database: Database,
+    report: RetentionReport,
+    cutoffs: Cutoffs,
+    cutoff_of: dict[str, datetime],
+    whole_days: list[str],
+    progress: Progress,
+) -> None:
+    """Delete the events that are marked, by session or as whole days, and the output that belongs to none any more."""
     for partition in whole_days:
         async with database.connection() as conn:
             if await partitions.drop(conn, partition):
                 report.partitions.append(partition)
-        if progress:
-            progress(partition)
+        progress(partition)
     async with database.connection() as conn:
-        remaining = [name for name in await store.list_sessions_before(conn, cutoffs.latest) if name in limits]
+        remaining = [name for name in await store.list_sessions_before(conn, cutoffs.latest) if name in cutoff_of]
     for session_id in remaining:
-        cutoff = cutoff_of[session_id]
-        await _in_batches(database, partial(store.delete_events, session_id=session_id, cutoff=cutoff))
-        if progress:
-            progress(session_id)
+        delete = partial(store.delete_events, session_id=session_id, cutoff=cutoff_of[session_id])
+        await _in_batches(database, delete)
+        progress(session_id)
+
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoffs.latest, "generation_chunk"):
             if not await store.has_live_chunks(conn, *day):  # each belongs to a message whose first event is pruned
@@ -207,7 +232,11 @@ async def prune(
         stale = await store.list_sessions_with_stale_output(conn)
     for session_id in stale:  # also what a crash left behind
         await _in_batches(database, partial(store.delete_output, session_id=session_id))
-    await _forget_turns(database, None if episodes is None else now - episodes)
+
+
+async def _forget_by_age(database: Database, report: RetentionReport) -> None:
+    """Delete what is kept beside the log for a time of its own."""
+    now = database.clock.now()
     async with database.connection() as conn:
         await model_calls.prune(conn, report.cutoff)
         await injections.delete_before(conn, now - INJECTIONS_KEPT)
@@ -218,8 +247,6 @@ async def prune(
         await store.forget_api_requests(conn, now - ANSWERS_KEPT)
         await store.forget_claims(conn, report.cutoff)
         await revisions.delete_retired(conn, report.cutoff)
-    report.expired, report.unexpired = await end_expired(database, dry_run=False)
-    return report
 
 
 async def _check_brakes(

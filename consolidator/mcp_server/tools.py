@@ -244,7 +244,7 @@ class MemoryTools:
 
         Call it when a recalled line decides something and you doubt it, or a person asks why. Not for every line.
         """
-        explanation = await explain(self.database, id.strip("[]").rpartition(":")[2], viewer=self.viewer())
+        explanation = await explain(self.database, id, viewer=self.viewer())
         return fit_lines(texts.explanation_lines(to_visible_json(explanation)), token_budget)
 
     async def remember(
@@ -280,8 +280,7 @@ class MemoryTools:
         for what has changed, remember the new.
         """
         scope = MemoryScope(agent, await self._find_project(project, everywhere=False))
-        words = fact.strip("[]").removeprefix("fact:")
-        forgotten = await forget(self.database, words, scope, viewer=self.viewer())
+        forgotten = await forget(self.database, fact, scope, viewer=self.viewer())
         return fit_lines([texts.forgotten_line(to_visible_json(forgotten))], CONFIRMATION_BUDGET)
 
     async def record_events(

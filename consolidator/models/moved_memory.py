@@ -34,7 +34,9 @@ class MovedMemory(BaseModel):
     predicate: Name
     value: Text
     sentence: Text
-    fact_kind: Name
+    fact_kind: Literal[
+        "preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation"
+    ]
     trust: Literal["person", "user", "agent", "tool"]
     single_valued: bool = False
     since: datetime

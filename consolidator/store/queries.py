@@ -16,6 +16,7 @@ from psycopg.rows import BaseRowFactory, RowMaker, class_row
 
 from consolidator.database.jsonb import as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
+from consolidator.errors import NotFound
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -104,15 +105,6 @@ async def fetch_one(
         return await cursor.fetchone()
 
 
-async def fetch_row(
-    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
-) -> T:
-    """Run a query that always has a row, such as one of sums, and return that as an instance of `row_type`."""
-    row = await fetch_one(conn, row_type, query, values)
-    assert row is not None
-    return row
-
-
 async def fetch_each(
     conn: Connection, row_type: type[T], query: LiteralString, values: Sequence[Mapping[str, Any]]
 ) -> list[list[T]]:
@@ -125,24 +117,6 @@ async def fetch_each(
         async for result in cursor.results():
             results.append(await result.fetchall())
     return results
-
-
-@dataclass(frozen=True, slots=True)
-class RowQuery(Generic[T]):
-    """A query that only reads, with its values, and the type of its rows."""
-
-    row_type: type[T]
-    query: LiteralString
-    values: Mapping[str, Any]
-
-
-async def fetch_together(conn: Connection, *queries: RowQuery[Any]) -> list[list[Any]]:
-    """Run several queries in one round trip; return the rows of each."""
-    async with conn.pipeline():
-        cursors = [conn.cursor(row_factory=_typed_row(query.row_type)) for query in queries]
-        for cursor, query in zip(cursors, queries, strict=True):
-            await cursor.execute(query.query, query.values)
-    return [await cursor.fetchall() for cursor in cursors]
 
 
 async def fetch_value(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> Any:
@@ -272,7 +246,9 @@ class UpsertEach(StatementEach):
         return [None if not written else "added" if written[0].added else "changed" for written in results]
 
 
-class _RowQuery(_Query[*Ts], Generic[T, *Ts]):
+class RowQuery(_Query[*Ts], Generic[T, *Ts]):
+    """A query that only reads, and the type of its rows."""
+
     def __init__(
         self, row_type: type[T], query: LiteralString, names: str = "", *, binary: bool = False, **defaults: Any
     ) -> None:
@@ -281,28 +257,50 @@ class _RowQuery(_Query[*Ts], Generic[T, *Ts]):
         self.binary = binary  # whether the server sends the rows so, as is faster for large arrays
 
 
-class Rows(_RowQuery[T, *Ts]):
+class Rows(RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
         return await fetch_all(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
 
 
-class FirstRow(_RowQuery[T, *Ts]):
+class FirstRow(RowQuery[T, *Ts]):
     """A query of one row; it returns None where there is none."""
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T | None:
         return await fetch_one(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
 
 
-class OneRow(_RowQuery[T, *Ts]):
-    """A query that always has a row, such as one of sums; it returns that."""
+class OneRow(RowQuery[T, *Ts]):
+    """A query that always has a row, such as one of sums; it returns that.
+
+    With `missing`, which has a place for the first parameter, it raises NotFound where there is none.
+    """
+
+    def __init__(
+        self, row_type: type[T], query: LiteralString, names: str = "", *, missing: str = "", **defaults: Any
+    ) -> None:
+        super().__init__(row_type, query, names, **defaults)
+        self.missing = missing
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T:
-        return await fetch_row(conn, self.row_type, self.query, self.bind(values, named))
+        row = await fetch_one(conn, self.row_type, self.query, self.bind(values, named))
+        if row is None and self.missing:
+            raise NotFound(self.missing.format(*values))
+        assert row is not None
+        return row
 
 
-class RowsByKey(_RowQuery[T, *Ts], Generic[K, T, *Ts]):
+async def fetch_together(conn: Connection, queries: Sequence[RowQuery[Any, K]], value: K) -> list[list[Any]]:
+    """Run several queries of one parameter in one round trip; return the rows of each."""
+    async with conn.pipeline():
+        cursors = [conn.cursor(row_factory=_typed_row(query.row_type)) for query in queries]
+        for cursor, query in zip(cursors, queries, strict=True):
+            await cursor.execute(query.query, query.bind((value,), {}))
+    return [await cursor.fetchall() for cursor in cursors]
+
+
+class RowsByKey(RowQuery[T, *Ts], Generic[K, T, *Ts]):
     """A query of rows; it returns them by their first column."""
 
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> dict[K, T]:

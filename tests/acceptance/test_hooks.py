@@ -19,7 +19,7 @@ from consolidator.jobs.merging import warning_file
 from consolidator.llm import MARKER
 from consolidator.memory.lessons.lesson import Lesson
 from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
-from tests.support import run_cli
+from tests.support import PATIENCE, run_cli
 
 SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
 FAILED_PUSH = {
@@ -95,6 +95,20 @@ def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: Cla
     assert sums["injections"]["failure"]["times"] == 1
     assert sums["injections"]["failure"]["tokens"] <= 150
     assert sums["injections"]["session_start"]["times"] >= 1
+
+
+def test_a_plain_question_is_answered_by_the_service_as_by_the_command(claude: ClaudeCode, tmp_path: Path) -> None:
+    asked = ["recall", "how", "do we indent?"]
+    by_command = run_cli(*asked, environment=claude.environment, cwd=tmp_path).stdout
+    claude.run_until_answered("SessionStart", source="startup", model="m")
+    check = "import sys; from consolidator.cli import main; main(); assert 'typer' not in sys.modules"
+    command = [sys.executable, "-c", check, *asked]
+    environment = dict(claude.environment)
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == sorted(by_command.splitlines())  # what was recalled ranks higher
+    other = {**environment, "CONSOLIDATOR_MIN_SUPPORT": "9"}  # not what the service runs with: the command answers
+    assert "tabs" in run_cli(*asked, environment=other, cwd=tmp_path).stdout
 
 
 def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(claude: ClaudeCode) -> None:

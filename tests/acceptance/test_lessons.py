@@ -46,6 +46,8 @@ def test_a_person_sees_what_agents_are_told_and_forgets_a_line(cli: CommandLine,
 
 
 def test_a_moment_that_needs_a_text_says_so(cli: CommandLine) -> None:
+    code, _, err = cli("prove", "--json")
+    assert (code, "there is nothing to try" in err) == (2, True), err
     for words, advice in (
         (["--moment", "call"], "takes a text"),
         (["--moment", "noon"], "--moment takes start, prompt, call, failure"),

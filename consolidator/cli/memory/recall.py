@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import PlaceOption, run_configured
-from consolidator.cli.output import AgentOption, emit, print_line
+from consolidator.cli.output import AgentOption, emit
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
-from consolidator.service.memory.recall import DEFAULT_LIMIT, DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, RecallResult, recall
+from consolidator.service.memory.recall import (
+    DEFAULT_LIMIT,
+    DEFAULT_TOKEN_BUDGET,
+    RecallResult,
+    describe_nothing,
+    recall,
+)
 from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
@@ -52,9 +58,4 @@ def recall_command(
 
     place, result = run_configured(ask)
 
-    def show(result: RecallResult) -> None:
-        print_line(result.block or NOTHING_KNOWN)
-        if not result.block and place:
-            print_line(f"in the project {place}; `--everywhere` asks all of them", style="dim")
-
-    emit(result, show)
+    emit(result, result.block or describe_nothing(place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,17 @@ from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen
 from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.credentials import TOKEN_FILE
-from consolidator.service.database import describe_missing_fixes
+from consolidator.service.database import Database, describe_missing_fixes
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.nights.scheduler import open_driver, serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.tracing import export_spans
 from consolidator.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from consolidator.runtime.turn.harness import Harness
 
 log = logging.getLogger("consolidator.serve")
 STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
@@ -64,60 +69,75 @@ def serve_command(
     SIGTERM or SIGINT ends it with exit code 0: the current unit and the current steps are finished or released, and
     the next start resumes.
     """
+    run_async(_serve(driver, watch=watch))
 
+
+async def _serve(driver: ToolOptions, *, watch: bool) -> None:
+    stop = stop_on_signals()
+    settings = read_settings()
+    async with AsyncExitStack() as stack:
+        listener = None
+        if settings.health_port:  # before anything is told of it, or done
+            listener = stack.enter_context(listen(settings.http_host, settings.health_port))
+        stack.enter_context(export_spans())
+        database, _ = await stack.enter_async_context(open_configured())
+        toolbox = await stack.enter_async_context(driver.open())
+        if settings.health_port:
+            for line in describe_service(settings):
+                log.info("%s", line)
+        # The wheel's server listens to its owner alone; `db info` names the fixes it lacks.
+        is_chosen = database.embedded is None or settings.postgres_bin is not None
+        if is_chosen and (missing_fixes := await describe_missing_fixes(database)):
+            log.warning("%s", missing_fixes)
+        sessions = await stack.enter_async_context(open_driver(database, settings, toolbox))
+        runs = RequestedRuns(database, settings, stop)
+        routes: list[BaseRoute] = []
+        lifespan = None
+        if settings.health_port:
+            routes, lifespan = await _mount(stack, database, settings, sessions.harness, stop, runs)
+        driving = asyncio.create_task(sessions.run(stop))
+        try:
+            await serve_nights(
+                database,
+                settings,
+                stop,
+                listener,
+                routes,
+                lifespan,
+                lambda: {"sessions": sessions.report()},
+                watch=watch,
+            )
+        finally:
+            stop.set()
+            await asyncio.gather(driving, runs.close())
+
+
+async def _mount(
+    stack: AsyncExitStack,
+    database: Database,
+    settings: Settings,
+    harness: Harness | None,
+    stop: asyncio.Event,
+    runs: RequestedRuns,
+) -> tuple[list[BaseRoute], Any]:
+    """Return the page, the API and the MCP server, on connections of their own, and what is open while they serve."""
     from consolidator.api.app import mount_api  # these are a second of loading
     from consolidator.api.metrics import count_process
     from consolidator.ui.app import mount_ui
 
-    async def work() -> None:
-        stop = stop_on_signals()
-        settings = read_settings()
-        async with AsyncExitStack() as stack:
-            listener = None
-            if settings.health_port:  # before anything is told of it, or done
-                listener = stack.enter_context(listen(settings.http_host, settings.health_port))
-            stack.enter_context(export_spans())
-            database, _ = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(driver.open())
-            if settings.health_port:
-                for line in describe_service(settings):
-                    log.info("%s", line)
-            # The wheel's server listens to its owner alone; `db info` names the fixes it lacks.
-            is_chosen = database.embedded is None or settings.postgres_bin is not None
-            if is_chosen and (missing_fixes := await describe_missing_fixes(database)):
-                log.warning("%s", missing_fixes)
-            sessions = await stack.enter_async_context(open_driver(database, settings, toolbox))
-            requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
-            for_requests = await stack.enter_async_context(requests)
-            routes, lifespan = [], None
-            if settings.health_port and is_mcp_installed():
-                from consolidator.mcp_server import mount_http
+    requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
+    for_requests = await stack.enter_async_context(requests)
+    streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
+    hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
+    process = stack.enter_context(count_process())
+    is_driving = settings.drive_concurrency > 0
+    routes = [
+        *mount_ui(for_requests, settings, stop, hub, runs, is_driving=is_driving),
+        *mount_api(for_requests, settings, harness, stop, hub, runs, process),
+    ]
+    if not is_mcp_installed():
+        return routes, None
+    from consolidator.mcp_server import mount_http
 
-                mount = mount_http(for_requests, settings)
-                routes, lifespan = list(mount.routes), mount.lifespan
-            runs = RequestedRuns(database, settings, stop)
-            if settings.health_port:
-                streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
-                hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
-                process = stack.enter_context(count_process())
-                routes = [*mount_api(for_requests, settings, sessions.harness, stop, hub, runs, process), *routes]
-                is_driving = settings.drive_concurrency > 0
-                pages = mount_ui(for_requests, settings, stop, hub, runs, is_driving=is_driving)
-                routes = [*pages, *routes]
-            driving = asyncio.create_task(sessions.run(stop))
-            try:
-                await serve_nights(
-                    database,
-                    settings,
-                    stop,
-                    listener,
-                    routes,
-                    lifespan,
-                    lambda: {"sessions": sessions.report()},
-                    watch=watch,
-                )
-            finally:
-                stop.set()
-                await asyncio.gather(driving, runs.close())
-
-    run_async(work())
+    mcp = mount_http(for_requests, settings)
+    return [*routes, *mcp.routes], mcp.lifespan

@@ -40,8 +40,7 @@ _FINISHED = re.compile(
 _CWD = re.compile(rb'"Cwd"\s*:\s*("(?:[^"\\\n]|\\[^\n])*")')
 _CHILD = re.compile(rb'conversationId\\*"\s*:\s*\\*"([\w-]{8,64})')
 
-# The short one only where there is no full one.
-files = file_finder(_FULL, _SHORT, keep=lambda file: file.name == _FULL or not file.with_name(_FULL).exists())
+files = file_finder(_FULL, _SHORT)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -50,7 +49,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
-    """Read one conversation as a stream, after its beginning was searched for the project."""
+    """Read one conversation as a stream, after a search for the project; a short one only where it has no full one."""
+    if path.name == _SHORT and path.with_name(_FULL).exists():
+        yield Skipped("short transcript")
+        return
     yield from _FORM.read(read_objects(path), _Transcript(path).draft)
 
 
@@ -63,7 +65,6 @@ class _Transcript:
         self._session = Conversation(
             folder.name if folder != path else path.stem,
             cwd=_find_directory(path),
-            kind="sub-agent" if self._parent else "root",
             parent=self._parent,
         )
         self._tools: dict[str, str] = {}  # by number of the step that will answer: calls without a result

@@ -15,7 +15,7 @@ from typing import Any
 from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.json_members import read_json, read_members, read_note
+from consolidator.formats.common.json_members import read_elements, read_json, read_note
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 
@@ -80,8 +80,7 @@ class _Task:
     def records(self) -> Records:
         """Yield the messages."""
         if not self._is_new:
-            for number, _, message in read_members(self._path):
-                yield number, message
+            yield from read_elements(self._path)
             return
         value = read_json(self._path, 256 * 1024 * 1024)
         messages = value.get("messages") if isinstance(value, dict) else None

@@ -77,11 +77,7 @@ class _Session:
             self._model = data.get("newModel")
         origin = self._session.origin
         is_sub = isinstance(agent_id, str) and agent_id != ""
-        yield (
-            Conversation(f"{origin}/{agent_id}", self._session.cwd, kind="sub-agent", parent=origin)
-            if is_sub
-            else (self._session)
-        )
+        yield (Conversation(f"{origin}/{agent_id}", self._session.cwd, parent=origin) if is_sub else (self._session))
         if kind == "user.message":
             yield Skipped(kind)
             is_anothers = data.get("source") not in (None, "user") or data.get("isAutopilotContinuation")

@@ -54,7 +54,6 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         path.stem,
         cwd=_find_directory(path),
         time=datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(),
-        kind="sub-agent" if is_sub else "root",
         parent=path.parent.parent.name if is_sub else None,
     )
     number = 0

@@ -56,7 +56,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         cwd=_find_project(chats.parent, header),
         time=header.get("startTime"),
         model=next((r["model"] for _, r in records if isinstance(r, dict) and isinstance(r.get("model"), str)), None),
-        kind="sub-agent" if is_sub else "root",
+        kind="sub-agent" if is_sub else None,
         parent=path.parent.name if is_sub and path.parent != chats else None,
     )
     submitted = None if is_sub else _read_submitted(chats.parent / "logs.json", session_id)
@@ -137,7 +137,7 @@ def _draft_user(record: dict[str, Any], conversation: Conversation, submitted: s
     typed, other = split_prompt(record.get("content"))
     if shown is not None:
         typed, other = split_prompt(shown)[0], drafts.join(typed, other)
-    is_persons = conversation.kind == "root" and not typed.lstrip().startswith(_HARNESS_STARTS)
+    is_persons = conversation.kind is None and not typed.lstrip().startswith(_HARNESS_STARTS)
     if not is_persons or (submitted is not None and typed.strip() not in submitted):
         typed, other = "", drafts.join(typed, other)
     yield Skipped("user")

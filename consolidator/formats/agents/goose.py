@@ -98,7 +98,7 @@ class _Sessions:
             drafts.text_of(record.get("session")),
             cwd=record.get("working_dir"),
             time=record.get("started"),
-            kind="sub-agent" if kind == "sub_agent" else "root",
+            kind="sub-agent" if kind == "sub_agent" else None,
         )
         role, content, metadata = record.get("role"), record.get("content"), record.get("metadata")
         if role not in ("user", "assistant"):

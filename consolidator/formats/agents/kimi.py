@@ -91,7 +91,6 @@ class _Agent:
             session_id if self._is_main else f"{session_id}/{agent}",
             cwd=state.get("workDir"),
             time=state.get("createdAt"),
-            kind="root" if self._is_main else "sub-agent",
             parent=None if self._is_main else session_id,
         )
         self._answer: list[str] = []

@@ -144,8 +144,7 @@ def _draft(record: dict[str, Any]) -> Statements:
         cwd=record.get("directory"),
         time=record.get("created"),
         version=record.get("version"),
-        kind="sub-agent" if isinstance(parent, str) and parent else "root",
-        parent=parent if isinstance(parent, str) and parent else None,
+        parent=parent,
     )
     if _is_reverted(record):
         yield Skipped("reverted")

@@ -106,7 +106,7 @@ class _Chat:
                 model=record.get("model"),
                 version=record.get("version"),
                 branch=record.get("gitBranch"),
-                kind="sub-agent" if is_sub else "fork" if is_fork else "root",
+                kind="fork" if is_fork else None,
                 parent=origin if is_sub else source if is_fork else None,
             ),
         )

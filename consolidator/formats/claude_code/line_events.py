@@ -63,7 +63,7 @@ def _draft_user_line(line: Mapping[str, Any], session: SessionState) -> Iterator
             yield from _draft_tool_result(part, block, line, session, is_only=results == 1)
         elif block.get("type") == "text":
             text = extract_text(block)
-            if session.queue.record_user_line(extract_command_line(text) or text):
+            if session.queue.record(extract_command_line(text) or text, ends_waiting=True):
                 yield from draft_user_text(part, text, line)
                 yield from _draft_background_completion(part, text, session)
         else:
@@ -110,7 +110,7 @@ def _draft_background_completion(part: str, text: str, session: SessionState) ->
 
 
 def _draft_assistant_line(line: Mapping[str, Any], session: SessionState) -> Iterator[EventDraft]:
-    session.queue.forget_handed_over()
+    session.queue.handed_over.clear()  # after an answer the same text is a new message
     session.denial_recorded = False
     body = line["message"]
     if line.get("isApiErrorMessage"):
@@ -182,20 +182,20 @@ def _draft_queue_operation(line: Mapping[str, Any], session: SessionState) -> It
     if operation == "enqueue" and isinstance(content, str):
         session.queue.enqueue(content, line.get("timestamp"))
     elif operation == "remove":
-        queued = session.queue.remove(content if isinstance(content, str) else None)
+        queued = session.queue.hand_over(content if isinstance(content, str) else None)
         if queued is not None:
             yield from _draft_steering_message(queued.text, line, occurred_at_field(queued.timestamp))
     elif operation == "dequeue":
-        session.queue.dequeue()
+        session.queue.take()  # it starts a turn: its user line is the event
     elif operation == "popAll":
-        session.queue.clear()
+        session.queue.waiting.clear()  # the person took them back into the input line
 
 
 def _draft_attachment(line: Mapping[str, Any], session: SessionState) -> Iterator[EventDraft]:
     attachment = line.get("attachment")
     if isinstance(attachment, Mapping) and attachment.get("type") == "queued_command":
         text, _ = split_message(attachment.get("prompt"))
-        if session.queue.record_attachment(text):
+        if session.queue.record(text, ends_waiting=False):
             yield from _draft_background_completion("0", text, session)
             if attachment.get("commandMode", "prompt") == "prompt" and not is_from_harness(attachment):
                 yield from _draft_steering_message(text, line, {})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import hash_content
 from consolidator.formats.claude_code.user_text import is_from_harness
+from consolidator.formats.common.branches import find_branches
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.jsonl import read_objects
 
@@ -25,7 +26,6 @@ class MessageTree:
         self.starts: dict[str, str | None] = {}  # by that prompt: the branch that it left; None for the session's own
         self.repeated: set[str] = set()
         self._parents: dict[str, str | None] = {}
-        self._continued: set[str] = set()  # abandoned lines that have a line after them
         self._paths: dict[str, bytes] = {}  # by uuid: a digest of what was said up to it, in this order
         if _is_linear(path):
             return
@@ -63,31 +63,13 @@ class MessageTree:
             first = first_of.setdefault((path_digest, session if isinstance(session, str) else None), uuid)
             if first != uuid:
                 copies.append((first, uuid))
-        self._find_branches(last, prompts)
+        self.branches, self.starts = find_branches(self._parents, last, prompts.__contains__)
         followed = {self._parents[uuid] for _, uuid in copies if uuid not in roots}
         copies = [(first, uuid) for first, uuid in copies if uuid not in roots or uuid in followed]  # the same twice
         # Said again on another branch it is not a copy: the person went back, and said the same.
         self.repeated.update(uuid for first, uuid in copies if self.branches.get(first) == self.branches.get(uuid))
         self._parents.clear()
         self._paths.clear()
-        self._continued.clear()
-
-    def _find_branches(self, last: str | None, prompts: Collection[str]) -> None:
-        active: set[str] = set()
-        while last is not None and last not in active:
-            active.add(last)
-            last = self._parents.get(last)
-        for uuid, parent in self._parents.items():  # parents before their children
-            branch = self.branches.get(parent) if parent is not None else None
-            if uuid in active:
-                continue
-            has_sibling = branch is not None and parent in self._continued
-            if uuid in prompts and (branch is None or has_sibling):
-                self.branches[uuid], self.starts[uuid] = uuid, branch
-            elif branch is not None:
-                self.branches[uuid] = branch
-            if branch is not None and parent is not None:
-                self._continued.add(parent)
 
 
 def _is_linear(path: Path) -> bool:

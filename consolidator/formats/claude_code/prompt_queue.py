@@ -29,59 +29,36 @@ class PromptQueue:
         """Add a typed message or a notification."""
         self.waiting.append(QueuedPrompt(text.strip(), timestamp))
 
-    def remove(self, text: str | None) -> QueuedPrompt | None:
-        """Remove the next (or the given) message, which was handed to the model; return it if it has no event yet."""
-        index = self._next_index() if text is None else self._find_index(text)
-        if index is None:
-            return None
-        message = self.waiting.pop(index)
-        if message.recorded:
+    def take(self, text: str | None = None) -> QueuedPrompt | None:
+        """Take out the message that says `text`, else the next: people's messages go before notifications."""
+        typed = (place for place, message in enumerate(self.waiting) if not _is_notification(message))
+        place = next(typed, 0 if self.waiting else None) if text is None else self._find(text)
+        return None if place is None else self.waiting.pop(place)
+
+    def hand_over(self, text: str | None) -> QueuedPrompt | None:
+        """Take out the next (or the given) message, which the model is given; return it if it has no event yet."""
+        message = self.take(text)
+        if message is None or message.recorded:
             return None
         self.handed_over.append(message.text)
         return message
 
-    def record_attachment(self, text: str) -> bool:
-        """Record that a queued message appeared as an attachment; return whether it needs an event."""
+    def record(self, text: str, *, ends_waiting: bool) -> bool:
+        """Record that a message appeared, as a line of its own or beside one; return whether it needs an event."""
         text = text.strip()
         if text in self.handed_over:
             self.handed_over.remove(text)
             return False
-        index = self._find_index(text)
-        if index is not None:
-            self.waiting[index].recorded = True
+        place = self._find(text)
+        if place is not None and ends_waiting:
+            del self.waiting[place]
+        elif place is not None:
+            self.waiting[place].recorded = True
         return True
 
-    def record_user_line(self, text: str) -> bool:
-        """Record that a message appeared as a user line; return whether it needs an event."""
-        text = text.strip()
-        if text in self.handed_over:
-            self.handed_over.remove(text)
-            return False
-        index = self._find_index(text)
-        if index is not None:
-            del self.waiting[index]
-        return True
+    def _find(self, text: str) -> int | None:
+        return next((place for place, message in enumerate(self.waiting) if message.text == text.strip()), None)
 
-    def dequeue(self) -> None:
-        """Remove the next message, which starts a turn: its user line becomes the event."""
-        index = self._next_index()
-        if index is not None:
-            del self.waiting[index]
 
-    def clear(self) -> None:
-        """Remove all waiting messages: the person took them back into the input line."""
-        self.waiting.clear()
-
-    def forget_handed_over(self) -> None:
-        """Forget the messages handed over: after the model's answer, the same text is a new message."""
-        self.handed_over.clear()
-
-    def _next_index(self) -> int | None:
-        """Return the index of the next message: people's messages go before notifications."""
-        typed_indexes = (
-            index for index, message in enumerate(self.waiting) if not message.text.startswith("<task-notification>")
-        )
-        return next(typed_indexes, 0 if self.waiting else None)
-
-    def _find_index(self, text: str) -> int | None:
-        return next((index for index, message in enumerate(self.waiting) if message.text == text.strip()), None)
+def _is_notification(message: QueuedPrompt) -> bool:
+    return message.text.startswith("<task-notification>")

@@ -23,13 +23,12 @@ from consolidator.formats.base import (
 )
 from consolidator.formats.claude_code.line_events import DRAFTERS, SessionState
 from consolidator.formats.claude_code.message_tree import MessageTree
-from consolidator.formats.claude_code.user_text import (
-    EventDraft,
-)
+from consolidator.formats.claude_code.user_text import EventDraft
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.records import silent_kinds, start_event
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -46,6 +45,7 @@ _WORDS: tuple[str, ...] = (
     "isCompactSummary",
 )
 _WORDS += ("isApiErrorMessage", "origin", "planContent", "promptSource", "userType", "toolUseResult", "toolDenialKind")
+_SILENT = silent_kinds(NAME)
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
@@ -177,8 +177,7 @@ class _ClaudeCodeReader:
             session.started = True
             fields = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
             fields |= {"git_branch": line.get("gitBranch"), **occurred_at_field(line.get("timestamp"))}
-            data = fit_payload(EventType.SESSION_START, fields)
-            yield ForeignEvent(f"{NAME}/{session.origin}/start", EventType.SESSION_START, data, line=number)
+            yield start_event(NAME, session.origin, fields, number)
 
     def _build_session(self, session: SessionState, line: Mapping[str, Any]) -> ForeignSession:
         origin, fork = session.origin, line.get("forkedFrom")
@@ -195,12 +194,11 @@ class _ClaudeCodeReader:
             kind, parent = "fork", fork["sessionId"]
         elif self._first_id not in (None, origin):
             kind, parent = "resume", self._first_id
-        cwd = line.get("cwd")
         return ForeignSession(
             origin=origin,
             agent=NAME,
             channel="cli",
-            project=derive_project(cwd if isinstance(cwd, str) else None),
+            project=derive_project(line.get("cwd")),
             model=self._model,
             kind=kind,
             parent_origin=parent,
@@ -256,6 +254,6 @@ def _skipped_kind(line: Mapping[str, Any]) -> str:
         return f"system:{line.get('subtype')}"
     if kind == "attachment" and isinstance(line.get("attachment"), Mapping):
         return f"attachment:{line['attachment'].get('type')}"
-    if kind in ("progress", "summary", "file-history-snapshot", "queue-operation", "pr-link"):
+    if kind in _SILENT:
         return kind
     return f"{kind}:empty" if kind in DRAFTERS else f"type:{kind}"

@@ -14,20 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.base import Item, ItemKeys, Problem, Skipped
 from consolidator.formats.codex import items
 from consolidator.formats.codex.items import Drafts
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.drafts import object_of
-from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
+from consolidator.formats.common.fields import describe_shape
 from consolidator.formats.common.json_parsing import parse_container
-from consolidator.formats.common.jsonl import guard_line, parse_head, read_objects
+from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import PACKED, find_files
-from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
 NAME = "codex"
 _Line = tuple[int, dict[str, Any] | Skipped | Problem]  # with its number
+_Header = tuple[int, dict[str, Any], object]  # with its line and time
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _KEPT_BYTES = 1024 * 1024  # of a file; the lines of a larger one are read twice
 _ENCODER = json.JSONEncoder(sort_keys=True)
@@ -51,96 +52,85 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one rollout as a stream, after a survey of its contents."""
-    yield from _CodexReader(path).read_items()
+    rollout = _Rollout(path)
+    form = RecordForm(NAME, kind=("kind",), key=lambda _: rollout.base)
+    yield from form.read(rollout.records(), rollout.draft)
 
 
-class _CodexReader:
-    """Reads one file; keeps its first headers and the open calls."""
+class _Rollout:
+    """Drafts the lines of one file; keeps its first headers and the open calls."""
 
     def __init__(self, path: Path) -> None:
-        self._headers: list[
-            tuple[dict[str, Any], object, int]
-        ] = []  # header, time and line of each, before the first item; the first is this session's
-        self._keys: ItemKeys | None = None
+        self.base = ""  # the key of the line that is drafted
+        self._keys = ItemKeys(NAME)
         self._chain_digest = ""
         self._open_calls: dict[str, dict[str, Any]] = {}  # by call id
         self._scripts: dict[str, int] = {}  # open scripts of code mode, by call id: how many items were done before
         self._seen_calls: set[str] = set()  # ids: an item that repeats a call of the model's is not another one
         self._item_calls = self._failed_items = 0
         self._model: str | None = None
-        self._is_subagent = False
-        self._origin = path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:]
+        self._session = Conversation(path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:])
         kept = list(read_objects(path)) if _is_small(path) else None
         self._lines = read_objects(path) if kept is None else kept
         self._survey = _survey_lines(read_objects(path) if kept is None else kept)
 
-    def read_items(self) -> Iterator[Item]:
-        """Yield the items of the file."""
+    @property
+    def _is_subagent(self) -> bool:
+        return self._session.kind == "sub-agent"
+
+    def records(self) -> Records:
+        """Yield the lines, the first header before the first item: headers between are of the sessions it copies."""
+        headers: list[_Header] = []
+        is_begun = False
         for number, line in self._lines:
             if not isinstance(line, dict):
-                yield line
+                yield number, line
                 continue
             kind, payload = _unwrap_line(line)
             if payload is None:
-                yield Problem(f"the {kind} line has no payload", number)
+                yield number, Problem(f"the {kind} line has no payload", number)
             elif kind == "session_meta":
-                if self._keys is None:
-                    self._headers.append((payload, line.get("timestamp"), number))
-                if len(self._headers) != 1 or self._keys is not None:
-                    yield Skipped("repeated header", number)
+                if headers or is_begun:
+                    yield number, Skipped("repeated header", number)
+                if not is_begun:
+                    headers.append((number, payload, line.get("timestamp")))
             else:
-                yield from guard_line(self._read_line(kind, payload, line.get("timestamp"), number), number)
-        if self._keys is None and self._headers:
-            yield from self._start_session()
+                if not is_begun:
+                    yield self._begin(headers)
+                    is_begun = True
+                yield number, {"kind": kind, "payload": payload, "timestamp": line.get("timestamp")}
+        if headers and not is_begun:
+            yield self._begin(headers)
 
-    def _read_line(self, kind: str, payload: dict[str, Any], timestamp: object, number: int) -> Iterator[Item]:
-        if self._keys is None:
-            yield from self._start_session()
-        base = self._next_key(kind, payload)
-        drafts = list(self._draft_line(kind, payload, base))
-        if not drafts:
-            yield _skip_line(kind, payload, number)
-            return
-        time_field = occurred_at_field(timestamp)
-        for part, (event_type, draft_data) in enumerate(drafts):
-            data = fit_payload(event_type, {**time_field, **draft_data})
-            yield ForeignEvent(f"{base}/{part}", event_type, data, tool_name=data.get("tool"), line=number)
+    def _begin(self, headers: list[_Header]) -> tuple[int, dict[str, Any]]:
+        """Return the record of the session's own header, the first of those before the first item."""
+        number, header, timestamp = headers[0] if headers else (1, {}, None)
+        origin = str(header.get("id") or self._session.origin)
+        oldest = headers[-1][1] if headers else {}
+        self._keys = ItemKeys(f"{NAME}/{oldest.get('forked_from_id') or oldest.get('id') or origin}")
+        self._session = _build_session(header, origin, self._survey.model, timestamp)
+        return number, {"kind": "session_meta", "payload": header}
+
+    def draft(self, record: dict[str, Any]) -> Statements:
+        """Yield what a line says."""
+        kind, payload = record["kind"], record["payload"]
+        yield self._session
+        if kind != "session_meta":
+            self.base = self._next_key(kind, payload)
+            yield _skip_line(kind, payload)
+            yield from self._draft_line(kind, payload)
 
     def _next_key(self, kind: str, payload: dict[str, Any]) -> str:
         """Return the key of a line; items that the model saw extend the chain, the harness's own events do not."""
-        assert self._keys is not None
         key = self._keys.next_key(self._chain_digest, kind, payload)
         if kind == "response_item":
             text = self._chain_digest + _ENCODER.encode(payload)
             self._chain_digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         return key
 
-    def _start_session(self) -> Iterator[Item]:
-        """Yield the session and its start event, from the headers read so far."""
-        header, timestamp, number = self._headers[0] if self._headers else ({}, None, 1)
-        self._origin = str(header.get("id") or self._origin)
-        oldest_header = self._headers[-1][0] if self._headers else {}
-        seed = oldest_header.get("forked_from_id") or oldest_header.get("id") or self._origin
-        self._keys = ItemKeys(f"{NAME}/{seed}")
-        session = _build_session(header, self._origin, self._survey.model)
-        self._is_subagent = session.kind == "sub-agent"
-        yield session
-        git = header.get("git")
-        prompt = header.get("base_instructions") or header.get("instructions")
-        start = {
-            "cwd": header.get("cwd"),
-            "model": self._survey.model,
-            "system_prompt": extract_text(prompt) or None,
-            "version": header.get("cli_version"),
-            "git_branch": git.get("branch") if isinstance(git, dict) else None,
-            **occurred_at_field(header.get("timestamp") or timestamp),
-        }
-        data = fit_payload(EventType.SESSION_START, start)
-        yield ForeignEvent(f"{NAME}/{self._origin}/start", EventType.SESSION_START, data, line=number)
-
-    def _draft_line(self, kind: str, payload: Mapping[str, Any], base: str) -> Drafts:
+    def _draft_line(self, kind: str, payload: Mapping[str, Any]) -> Drafts:
         if kind == "response_item":
-            yield from self._draft_item(payload, base)
+            yield from self._draft_item(payload)
         elif kind == "event_msg":
             yield from self._draft_event(payload)
         elif kind == "compacted":
@@ -150,7 +140,7 @@ class _CodexReader:
                 yield EventType.POLICY_DECISION, {"decision": "model_routed", "model": payload["model"]}
             self._model = payload["model"]
 
-    def _draft_item(self, payload: Mapping[str, Any], base: str) -> Drafts:
+    def _draft_item(self, payload: Mapping[str, Any]) -> Drafts:
         kind = payload.get("type")
         if kind == "message":
             for event_type, data in items.draft_message(payload, self._is_subagent, self._survey.submitted):
@@ -169,7 +159,7 @@ class _CodexReader:
             yield from self._draft_output(payload)
         elif kind in items.PROVIDER_CALL_TYPES and self._is_new_call(payload.get("id")):
             call = items.build_call(payload, items.get_tool_name(payload))
-            call["call_id"] = call["call_id"] or base
+            call["call_id"] = call["call_id"] or self.base
             yield EventType.TOOL_CALL, call
             failed = payload.get("status") in ("failed", "incomplete")
             result = {"call_id": call["call_id"], "tool": call["tool"], "status": "error" if failed else "ok"}
@@ -260,11 +250,11 @@ _KNOWN_ITEMS: tuple[str, ...] = (
 _KNOWN_ITEMS += ("ImageGeneration", "HookPrompt", "ImageView")
 
 
-def _skip_line(kind: str, payload: Mapping[str, Any], number: int) -> Skipped:
+def _skip_line(kind: str, payload: Mapping[str, Any]) -> Skipped:
     """Return what a line without events is counted as."""
     detail = payload.get("type")
     if kind in _EVENTLESS:
-        return Skipped(kind, number)
+        return Skipped(kind)
     item = payload.get("item") if detail == "item_completed" else None
     if isinstance(item, Mapping):
         detail, is_known = f"{detail}/{item.get('type')}", item.get("type") in _KNOWN_ITEMS
@@ -272,8 +262,8 @@ def _skip_line(kind: str, payload: Mapping[str, Any], number: int) -> Skipped:
         is_event = kind == "event_msg" and _EVENTLESS_EVENTS.fullmatch(str(detail)) is not None
         is_known = is_event or (kind == "response_item" and detail in _EVENTLESS_ITEMS)
     if is_known:
-        return Skipped(f"{kind}:{detail}", number)
-    return Skipped(f"type:{kind}:{detail}" if detail else f"type:{kind}", number, describe_shape(payload))
+        return Skipped(f"{kind}:{detail}")
+    return Skipped(f"type:{kind}:{detail}" if detail else f"type:{kind}", shape=describe_shape(payload))
 
 
 def _unwrap_line(line: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -362,22 +352,26 @@ def _is_submission(payload: Mapping[str, Any]) -> bool:
     return payload.get("kind", "plain") in (None, "plain")
 
 
-def _build_session(header: Mapping[str, Any], origin: str, model: str | None) -> ForeignSession:
+def _build_session(header: Mapping[str, Any], origin: str, model: str | None, timestamp: object) -> Conversation:
     source = header.get("source")
     spawned = source.get("subagent", source.get("sub_agent")) if isinstance(source, dict) else None
     thread_spawn = spawned.get("thread_spawn") if isinstance(spawned, dict) else None
     spawned_by = thread_spawn.get("parent_thread_id") if isinstance(thread_spawn, dict) else None
     parent = header.get("parent_thread_id") or spawned_by or header.get("forked_from_id")
     own_kind = "fork" if parent is not None else "root"
-    cwd = header.get("cwd")
-    return ForeignSession(
-        origin=origin,
-        agent=NAME,
-        channel=source if isinstance(source, str) else "cli",
-        project=derive_project(cwd if isinstance(cwd, str) else None),
+    prompt = header.get("base_instructions") or header.get("instructions")
+    return Conversation(
+        origin,
+        cwd=header.get("cwd"),
+        time=header.get("timestamp") or timestamp,
         model=model,
+        version=header.get("cli_version"),
+        branch=object_of(header.get("git")).get("branch"),
+        channel=source if isinstance(source, str) else "cli",
         kind="sub-agent" if spawned is not None or header.get("parent_thread_id") else own_kind,
-        parent_origin=str(parent) if parent is not None else None,
+        parent=str(parent) if parent is not None else None,
+        details={"system_prompt": extract_text(prompt) or None},
+        begins=True,
     )
 
 

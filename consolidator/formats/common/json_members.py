@@ -1,4 +1,4 @@
-"""Reads whole JSON files; of an object that is too long to be held, its members."""
+"""Reads whole JSON files; of an array that is too long to be held, its elements."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SPACE = " \t\r\n\x00"
 
 
 class _DamagedJson(Exception):
-    """The text is not valid JSON from here on, so no further member can be found."""
+    """The text is not valid JSON from here on, so no further element can be found."""
 
 
 class _TextWindow:
-    """A window of the text that moves forward, and grows if a member needs it."""
+    """A window of the text that moves forward, and grows if an element needs it."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -31,7 +31,7 @@ class _TextWindow:
         self.line = 1
 
     def _read_more(self) -> bool:
-        """Read more, doubling the window, so that a long member is parsed only a few times."""
+        """Read more, doubling the window, so that a long element is parsed only a few times."""
         if self._ended:
             return False
         rest = self._text[self._position :]
@@ -82,37 +82,27 @@ class _TextWindow:
             return value
 
 
-def read_members(path: Path) -> Iterator[tuple[int, str, Any]]:
-    """Yield line, key and value of each member of the object or array in a file; an array's keys are its indexes.
+def read_elements(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield line and value of each element of the array in a file.
 
     If the text is damaged or nested too deeply, the last value is a Problem.
     """
     with io.TextIOWrapper(open_log(path), encoding="utf-8-sig", errors="replace", newline="") as file:
         window = _TextWindow(file)
         try:
-            yield from _read_members(window)
+            window.expect("[")
+            is_first = True
+            while window.peek() != "]":
+                if not is_first:
+                    window.expect(",")
+                    window.peek()
+                is_first = False
+                yield window.line, window.read_value()
+            window.expect("]")
+            if window.peek():
+                raise _DamagedJson("more text after the end of the JSON value")
         except _DamagedJson as damage:
-            yield window.line, "", Problem(str(damage), window.line)
-
-
-def _read_members(window: _TextWindow) -> Iterator[tuple[int, str, Any]]:
-    opening = window.peek()
-    window.expect("{[")
-    closing = "}" if opening == "{" else "]"
-    index = 0
-    while window.peek() != closing:
-        if index:
-            window.expect(",")
-        window.peek()
-        line, key = window.line, str(index)
-        if opening == "{":
-            key = str(window.read_value())
-            window.expect(":")
-        yield line, key, window.read_value()
-        index += 1
-    window.expect(closing)
-    if window.peek():
-        raise _DamagedJson("more text after the end of the JSON value")
+            yield window.line, Problem(str(damage), window.line)
 
 
 def read_note(path: Path, most: int = 16 * 1024 * 1024) -> dict[str, Any]:

@@ -87,10 +87,10 @@ def find_whole(text: str) -> int | None:
     return None
 
 
-def exceeds_max_depth(value: Any) -> bool:
-    """Tell whether a value is nested deeper than MAX_DEPTH, without recursion."""
+def exceeds_max_depth(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Tell whether a value has more than so many levels of objects and lists, without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         level = [
             child
             for parent in level

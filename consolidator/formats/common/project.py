@@ -1,8 +1,8 @@
 """Derive the project of a working directory: all worktrees of a repository are one project.
 
-The path's text decides: the directory may be on another machine, or deleted. Only where an agent keeps its worktrees
-away from their repository, the worktree itself is asked, while it exists; else the repository is taken to lie in the
-home beside the agent's folder.
+A worktree that exists says which repository it is of. Else the path's text decides, since the directory may be on
+another machine, or deleted: of an agent that keeps its worktrees away from their repository, this is taken to lie in
+the home beside the agent's folder.
 """
 
 from __future__ import annotations
@@ -20,31 +20,42 @@ _AGENTS_WORKTREE = re.compile(
     r"(?P<worktree>(?P<home>.*)/(?:\.codex/worktrees/[^/]+/(?P<codex>[^/]+)|\.cursor/worktrees/(?P<cursor>[^/]+)/[^/]+))"
     r"(?:/.*)?"
 )
-_GIT_FILE = re.compile(r"gitdir:\s*(?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
+_GIT_FILE = re.compile(r"gitdir:\s*(?P<repository>.+)/\.git/worktrees/(?P<name>[^/\n]+)\s*")
 _MAX_GIT_FILE = 4096  # bytes
 
 
-def derive_project(cwd: str | None) -> str | None:
+def derive_project(cwd: object) -> str | None:
     """Return the project of a working directory: a worktree's repository, else the normalised directory."""
-    path = _normalise(cwd or "")
+    path = _normalise(cwd if isinstance(cwd, str) else "")
     if match := _AGENTS_WORKTREE.fullmatch(path):
         repository = _read_repository(Path(match["worktree"]))
         return repository or f"{match['home']}/{match['codex'] or match['cursor']}"
     for pattern in (_INNER_WORKTREE, _SIBLING_WORKTREE):
         if match := pattern.match(path):
             return match["repository"]
-    return path or None
+    return (_read_repository(Path(path), is_proved=True) if path.startswith("/") else None) or path or None
 
 
-def _read_repository(worktree: Path) -> str | None:
-    """Return the repository that a worktree on this machine says it is of; None where there is none."""
-    try:
-        with open_log(worktree / ".git") as file:  # refuses what is no file
-            text = file.read(_MAX_GIT_FILE).decode("utf-8", "replace")
-    except (OSError, ValueError):  # or no path
+def _read_repository(worktree: Path, *, is_proved: bool = False) -> str | None:
+    """Return the repository that a worktree on this machine says it is of; None where there is none.
+
+    `is_proved` asks the repository, too: a folder that somebody sent may say anything.
+    """
+    match = _GIT_FILE.fullmatch(_read(worktree / ".git").replace("\\", "/"))
+    if match is None:
         return None
-    match = _GIT_FILE.fullmatch(text.replace("\\", "/"))
-    return _normalise(match["repository"]) if match else None
+    repository = _normalise(str(worktree / match["repository"]))
+    said = _read(Path(repository, ".git", "worktrees", match["name"], "gitdir")).strip() if is_proved else ""
+    return repository if not is_proved or (said and Path(said) == worktree / ".git") else None
+
+
+def _read(path: Path) -> str:
+    """Return the beginning of a file; "" where it is none."""
+    try:
+        with open_log(path) as file:  # refuses what is no file
+            return file.read(_MAX_GIT_FILE).decode("utf-8", "replace")
+    except (OSError, ValueError):  # or no path
+        return ""
 
 
 def _normalise(path: str) -> str:

@@ -8,14 +8,14 @@ comes is skipped: as the `Skipped` that the function yields, or under its kind, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, ItemName, Problem, Skipped
 from consolidator.formats.common.drafts import Draft
-from consolidator.formats.common.fields import fit_payload, occurred_at_field
+from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.common.project import derive_project
 from consolidator.models.payload import EventType
@@ -35,12 +35,17 @@ class Conversation:
     version: object = None  # of the agent
     branch: object = None
     agent: str | None = None  # None: the format's name
-    kind: str = "root"
-    parent: str | None = None
+    channel: str = "cli"
+    kind: str | None = None  # None: a sub-agent's where it has a parent
+    parent: object = None
     copied_from: str | None = None  # the session whose records these repeat
+    follows: ItemName | None = None
+    is_abandoned: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)  # further fields of its start
+    begins: bool = False  # told by its record alone, also where no event follows
 
 
-Statements = Iterator[Conversation | Draft | Skipped]  # what a record says
+Statements = Iterator[Conversation | Draft | Skipped | Problem]  # what a record says
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class RecordForm:
     id: tuple[str, ...] = ("id",)
     time: tuple[str, ...] = ("timestamp",)
     silent: frozenset[str] = frozenset()  # kinds that are known to hold nothing for the log
+    key: Callable[[dict[str, Any]], str] | None = None  # of a record; None: made of what its events hold
 
     def read(
         self,
@@ -84,28 +90,40 @@ class _Frame:
         """Yield the items of one record."""
         time_field = occurred_at_field(_first(record, self._form.time))
         kind = str(_first(record, self._form.kind))
-        skipped = kind if kind in self._form.silent else f"type:{kind[:_MAX_KIND]}"
-        has_events = False
+        skipped = Skipped(kind if kind in self._form.silent else f"type:{kind[:_MAX_KIND]}")
+        is_told = False
+        part = 0
         for draft in drafts:
             if isinstance(draft, Conversation):
                 self._current = draft
+                if draft.begins and draft != self._announced:
+                    is_told = True
+                    yield from self._announce(line)
             elif isinstance(draft, Skipped):
-                skipped = draft.kind
+                skipped = draft
+            elif isinstance(draft, Problem):
+                is_told = True
+                yield Problem(draft.reason, line)
             else:
-                has_events = True
+                is_told = True
                 yield from self._announce(line)
-                assert self._current is not None
                 event_type, values = draft
                 data = fit_payload(event_type, {**time_field, **values})
-                content = {name: value for name, value in data.items() if name not in ("usage", "occurred_at")}
-                keys = self._keys_of(self._current.copied_from or self._current.origin)
-                key = keys.next_key(_first(record, self._form.id), event_type, content)
+                key = self._make_key(record, part, event_type, data)
+                part += 1
                 yield ForeignEvent(key, event_type, data, tool_name=data.get("tool"), line=line)
-        if not has_events:
-            yield Skipped(skipped, line)
+        if not is_told:
+            is_unknown = skipped.shape is None and skipped.kind.startswith("type:")
+            yield Skipped(skipped.kind, line, describe_shape(record) if is_unknown else skipped.shape)
 
-    def _keys_of(self, origin: str) -> ItemKeys:
-        return self._keys.setdefault(origin, ItemKeys(f"{self._form.name}/{origin}"))
+    def _make_key(self, record: dict[str, Any], part: int, event_type: EventType, data: dict[str, Any]) -> str:
+        if self._form.key is not None:
+            return f"{self._form.key(record)}/{part}"
+        assert self._current is not None
+        origin = self._current.copied_from or self._current.origin
+        keys = self._keys.setdefault(origin, ItemKeys(f"{self._form.name}/{origin}"))
+        content = {name: value for name, value in data.items() if name not in ("usage", "occurred_at")}
+        return keys.next_key(_first(record, self._form.id), event_type, content)
 
     def _announce(self, line: int | None) -> Iterator[Item]:
         session = self._current
@@ -114,23 +132,29 @@ class _Frame:
         if session == self._announced:
             return
         self._announced = session
-        agent = session.agent or self._form.name
+        parent = session.parent if isinstance(session.parent, str) and session.parent else None
         yield ForeignSession(
             origin=session.origin,
-            agent=agent,
-            channel="cli",
-            project=derive_project(session.cwd if isinstance(session.cwd, str) else None),
+            agent=session.agent or self._form.name,
+            channel=session.channel,
+            project=derive_project(session.cwd),
             model=session.model if isinstance(session.model, str) else None,
-            kind=session.kind,
-            parent_origin=session.parent,
+            kind=session.kind or ("sub-agent" if parent else "root"),
+            parent_origin=parent,
+            follows=session.follows,
+            abandoned=session.is_abandoned,
         )
         if session.origin not in self._started:
             self._started.add(session.origin)
             start = {"cwd": session.cwd, "model": session.model, "version": session.version}
-            start |= {"git_branch": session.branch, **occurred_at_field(session.time)}
-            data = fit_payload(EventType.SESSION_START, start)
-            key = f"{self._form.name}/{session.origin}/start"
-            yield ForeignEvent(key, EventType.SESSION_START, data, line=line)
+            start |= {"git_branch": session.branch, **session.details, **occurred_at_field(session.time)}
+            yield start_event(self._form.name, session.origin, start, line)
+
+
+def start_event(name: str, origin: str, fields: Mapping[str, Any], line: int | None) -> ForeignEvent:
+    """Return the event with which a session of a format begins."""
+    data = fit_payload(EventType.SESSION_START, fields)
+    return ForeignEvent(f"{name}/{origin}/start", EventType.SESSION_START, data, line=line)
 
 
 def silent_kinds(name: str) -> frozenset[str]:

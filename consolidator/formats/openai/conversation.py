@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.json_parsing import parse_container, to_float
@@ -42,6 +43,17 @@ def is_failed_result(text: str) -> bool:
     if value.get("is_error") is True or value.get("isError") is True:
         return True
     return next(iter(value)) == "error" and bool(value["error"])
+
+
+def draft_words(message: Mapping[str, Any], **fields: Any) -> drafts.Drafts:
+    """Yield what came with a message of a user, then what its sender typed, with these fields."""
+    content = message.get("content")
+    # One that answers a call is its result, whatever role it claims.
+    typed, other = ("", extract_text(content)) if answers_call(message) else split_message(content)
+    unwrapped = unwrap(typed, MESSAGE_BLOCKS)
+    yield from drafts.harness(drafts.join(unwrapped.around, other))
+    if unwrapped.words.strip():
+        yield EventType.USER_MESSAGE, {"text": unwrapped.words, **fields}
 
 
 class ConversationNames:
@@ -169,14 +181,7 @@ class ChatRecord:
         elif role in ("system", "developer"):
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
         else:
-            # A message that answers a call is its result, whatever role it claims.
-            typed, other = ("", text) if answers_call(message) else split_message(message.get("content"))
-            unwrapped = unwrap(typed, MESSAGE_BLOCKS)
-            around = "\n".join(part for part in (unwrapped.around, other) if part.strip())
-            if around:
-                yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
-            if unwrapped.words.strip():
-                yield EventType.USER_MESSAGE, {"text": unwrapped.words, "speaker": message.get("name")}
+            yield from draft_words(message, speaker=message.get("name"))
 
     def _draft_answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
         thought = message.get("reasoning_content") or message.get("reasoning")

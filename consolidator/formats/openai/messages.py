@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
-from consolidator.formats.common.json_members import read_json, read_members
+from consolidator.formats.common.json_members import read_elements, read_json
 from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_container
 from consolidator.formats.common.jsonl import guard_line, parse_head, read_values
 from consolidator.formats.common.log_files import file_finder, open_log
@@ -134,7 +134,7 @@ def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
     if newline and rest.strip() and parse_container(first) is not None:
         yield from read_values(path)  # JSONL under another name
     elif first.startswith(b"["):
-        yield from ((line, element) for line, _, element in read_members(path))
+        yield from read_elements(path)
     elif first:
         yield from _read_single_value(path)
 

@@ -11,15 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from consolidator.formats.common.content import answers_call, extract_text, split_message
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.drafts import Draft
 from consolidator.formats.common.fields import fit_payload
 from consolidator.formats.common.json_parsing import parse_arguments
 from consolidator.formats.common.outcome import is_failure
-from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
-from consolidator.formats.openai.conversation import is_failed_result
+from consolidator.formats.openai.conversation import draft_words, is_failed_result
 from consolidator.models.payload import EventType
 
-Draft = tuple[EventType, dict[str, Any]]
 Origin = Literal["user", "harness"]
 _REJECTED = "Tool execution was not approved."
 _SDK_FAILURE = "An error occurred while running the tool."
@@ -44,7 +43,8 @@ def draft_item(item: Mapping[str, Any], tools: dict[str, str], origin: Origin = 
 def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> Iterator[Draft]:
     kind, role = str(item.get("type") or "message"), item.get("role")
     if kind == "message" and role == "user":
-        yield from _draft_user_message(item, origin)
+        said = list(draft_words(item, origin=origin))
+        yield from said or [(EventType.USER_MESSAGE, {"text": "", "origin": "harness"})]  # the last one stands for it
     elif kind == "message" and role == "assistant":
         message = {"text": extract_text(item.get("content")), "message_id": item.get("id")}
         yield EventType.ASSISTANT_RESPONSE, message
@@ -67,19 +67,6 @@ def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> It
         yield EventType.TOOL_RESULT, _build_result(item, call_id, tools.pop(call_id, None))
     else:
         yield EventType.POLICY_DECISION, {"decision": "item_recorded", "item_type": kind}
-
-
-def _draft_user_message(item: Mapping[str, Any], origin: Origin) -> Iterator[Draft]:
-    """Yield what came with a message, then what its sender typed; the last event stands for the item."""
-    content = item.get("content")
-    typed, other = ("", extract_text(content)) if answers_call(item) else split_message(content)
-    unwrapped = unwrap(typed, MESSAGE_BLOCKS)
-    around = "\n".join(part for part in (unwrapped.around, other) if part.strip())
-    has_words = bool(unwrapped.words.strip())
-    if around or not has_words:
-        yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
-    if has_words:
-        yield EventType.USER_MESSAGE, {"text": unwrapped.words, "origin": origin}
 
 
 def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead, settle_waiting
 from consolidator.jobs.consolidation.persistence import derive_outdated_errors
-from consolidator.jobs.consolidation.session_worker import SessionWorker, count_processes, open_learn_pool
+from consolidator.jobs.consolidation.session_worker import LearnPool, SessionWorker, count_processes
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
@@ -205,7 +205,7 @@ async def _run_phase(ledger: Ledger, phase: Phase, learner: SessionWorker | None
         if learner is None or processes == 1:
             await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
             return
-        async with open_learn_pool(learner) as pool:
+        async with aclosing(LearnPool(learner)) as pool:
             await ledger.run_phase(phase.number, pool.run, phase.count_unlearned, workers=processes)
 
 

@@ -14,10 +14,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -274,19 +274,9 @@ class LearnPool:
             log.warning("no process to learn in can be started (%s): learning in this one", error)
             return None
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End the processes; what they have not committed is rolled back."""
         for process in self._idle:
             process.kill()
         for pool in self._pools:
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
-
-
-@asynccontextmanager
-async def open_learn_pool(worker: SessionWorker) -> AsyncIterator[LearnPool]:
-    """Yield a pool whose processes start when they are needed, and end with the block."""
-    pool = LearnPool(worker)
-    try:
-        yield pool
-    finally:
-        await pool.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import strip_cd
-from consolidator.memory.calls.operation import scalar_leaves
+from consolidator.memory.calls.operation import patched_files, scalar_leaves
 from consolidator.memory.calls.symbols import shell_command
 
 MAX_SUMMARY = 120
@@ -58,7 +58,7 @@ def summarize_arguments(
     limit: int = MAX_SUMMARY,
     redact_named: Callable[[str, Any], Any] = lambda _, value: value,
 ) -> str:
-    """Return what a call was given: its command, its file, or its values without settings.
+    """Return what a call was given: its command, its file or those of its patch, or its values without settings.
 
     The summary has no keys, so a later redaction cannot see them: `redact_named(key, value)` hides a value whose key
     tells that it is secret.
@@ -71,6 +71,8 @@ def summarize_arguments(
             if isinstance(arguments.get(key), str) and "pattern" not in arguments:
                 path: str = arguments[key]
                 return path if len(path) <= limit else "…" + path[1 - limit :]
+    if tool_kinds.EDITING_TOOLS.fullmatch(tool_kinds.tool_base_name(tool)) and (files := patched_files(arguments)):
+        return shorten(", ".join(files), limit)
     leaves = scalar_leaves(arguments, limit=12)
     texts = [
         str(redact_named(_leaf_name(leaves, index), value))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten, strip_command
+from consolidator.memory.calls.operation import patched_files, scalar_leaves
 from consolidator.memory.calls.symbols import shell_command
 
 MAX_EDIT_TEXT = 2048  # characters of an edit that are compared
@@ -50,7 +51,11 @@ def _common_affixes(old: str, new: str) -> tuple[int, int]:
 
 
 def describe_edit(arguments: Any, redact: Callable[[str], str]) -> str:
-    """Return in a few words what an edit replaced by what; "" where the call is no such edit."""
+    """Return in a few words what an edit, or a patch of one file, replaced by what; "" where the call is neither."""
+    if len(patched_files(arguments)) == 1:
+        lines = "\n".join(str(value) for _, value in scalar_leaves(arguments))[:MAX_EDIT_TEXT].splitlines()
+        before, after = ("\n".join(line[1:] for line in lines if line[:1] == sign != line[1:2]) for sign in "-+")
+        return _describe_replacement(redact(before), redact(after))
     if not isinstance(arguments, Mapping):
         return ""
     for old_key, new_key in _EDIT_KEYS:

@@ -81,10 +81,14 @@ def _file_path(arguments: Any) -> tuple[str, ...]:
     return tuple(normalize_operand(path) for path in paths[:1])
 
 
-def _patched_paths(arguments: Any) -> tuple[str, ...]:
+def patched_files(arguments: Any) -> list[str]:
+    """Return the files that a patch changes, as it names them; none where a call is given no patch."""
     texts = [value for _, value in scalar_leaves(arguments) if isinstance(value, str)]
-    paths = dict.fromkeys(normalize_operand(path) for text in texts for path in _PATCHED_FILE.findall(text))
-    return tuple(paths)[:MAX_OPERANDS]
+    return list(dict.fromkeys(path for text in texts for path in _PATCHED_FILE.findall(text)))[:MAX_OPERANDS]
+
+
+def _patched_paths(arguments: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(normalize_operand, patched_files(arguments))))
 
 
 def _tool_operation(tool: str, arguments: Any) -> Operation:

@@ -11,9 +11,6 @@ EDITING_TOOLS = re.compile(
     r"(?:_?(?:file|to_file|in_file|notebook|diff|patch|block))?|str_replace_(?:based_edit_tool|editor)|fs_write"
 )
 READING_TOOLS = re.compile(r"(?:fs_)?(?:read|view|open|cat)(?:_?(?:file|many_files|notebook|lines))?")
-POLLING_TOOLS = re.compile(
-    r"(?:task|bash|agent|shell|command|job)_?(?:output(?:_?tool)?|status|result)|wait(?:_for\w*)?|poll|write_stdin"
-)
 INSPECTING_TOOLS = re.compile(
     r"(?:.*_)?(?:grep|glob|ls|find|search|list)(?:_?(?:files?|dir(?:ectory)?|search|code|symbols?))?|codebase_search"
     r"|web_?fetch|web_?search|fetch|todo_?read|bashoutput|taskoutput"

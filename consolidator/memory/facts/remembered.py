@@ -13,6 +13,7 @@ from collections.abc import Callable
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.candidates import (
     ACCEPTED_EXTRACTOR,
+    COUNTED_PREDICATES,
     REMEMBERED_EXTRACTOR,
     TRUST_RANK,
     Candidate,
@@ -64,22 +65,22 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
 
 
 def read_received(event: Event, session: SessionContext, redact: Callable[[str], str]) -> Candidate | None:
-    """Return what an event received of another installation's memory; None for another event, or from nobody's door.
+    """Return what an event received of another installation's memory; None for another event, or of another door.
 
     Only `memory import` writes these events: by the bundle's signature it says whether a person has to look first.
-    What is hostile or commands a memory is held whoever signed it.
+    What is hostile, commands a memory, or is a norm that no person stated is held whoever signed it.
     """
     if not _is_decision(event, RECEIVED) or role_of(event.principal) is not Role.USER:
         return None
     names = ("subject", "predicate", "value", "sentence", "quote", "kind")
     texts = {name: clean_statement(str(event.data.get(name) or ""), redact) for name in names}
-    if not all(texts.values()):
+    if not all(texts.values()) or texts["predicate"] in COUNTED_PREDICATES:
         return None
     told, held, trust = f"{texts['sentence']}\n{texts['quote']}", event.data.get("held"), event.data.get("trust")
     if (harm := text_harm(told)) is not None:
         held = f"a command that {harm}"
-    elif commands_memory(told):
-        held = INSTRUCTION
+    elif commands_memory(told) or (trust not in ("person", "user") and is_norm(texts["sentence"])):
+        held = held or INSTRUCTION
     is_known = trust in TRUST_RANK and not held  # else nothing proves that a person typed it
     return FactExtractor(session, RECEIVED_EXTRACTOR).propose(
         event,

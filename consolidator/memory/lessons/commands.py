@@ -224,7 +224,6 @@ def _unmended(history: History) -> Iterator[Lesson]:
                 f"{code(formatter)} leaves the lint errors {names}: fix them by hand.",
                 2.0 * len(cases.roots),
                 failures=len(cases),
-                match={"rules": stubborn},
             )
 
 
@@ -238,7 +237,6 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
     roots: dict[str, set[str]] = {}  # by check, in the order in which they were seen
     cases = Cases()
     outcomes: Counter[bool] = Counter()
-    alone: dict[str, str] = {}  # the operation that is the check, by how the output names it
     for session, call in history.calls():
         commit = next((segment for segment in call.segments if segment.operation == "git commit"), None)
         if commit is None or call.ok is None:
@@ -248,8 +246,6 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             cases.add(session, call)
         for check in call.checks:
             name = most_common(echoes[check]) if echoes[check] else check
-            if echoes[check] and name in history.worked:
-                alone[check] = name
             if _is_check(history, name):
                 roots.setdefault(name, set()).add(session.root)
     checks = sorted((name for name in roots if len(roots[name]) >= MIN_SESSIONS), key=lambda name: -len(roots[name]))
@@ -262,7 +258,6 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],
-            match={"checks": alone},
         )
 
 

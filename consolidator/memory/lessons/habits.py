@@ -321,9 +321,8 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     eligible = sorted([item for item in frequent if len(units.roots(items[item])) >= MIN_SESSIONS][:MAX_PAIRED])
     ranked = []
     for first, second in combinations(eligible, 2):
-        wildcards = (first + second).count("*")
-        # Code beside code of a whole folder says nothing: some file of it is changed with everything.
-        if wildcards > 1 or (wildcards and _ending(first) == _ending(second)) or not _are_apart(first, second):
+        # Code beside code says nothing: some file is changed with everything.
+        if (first + second).count("*") > 1 or _ending(first) == _ending(second) or not _are_apart(first, second):
             continue
         both = items[first] & items[second]
         confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))

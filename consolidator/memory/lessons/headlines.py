@@ -24,7 +24,6 @@ _RULE_CODE = re.compile(
     r"\blint/\w+/\w+|\berror\[E\d{4}\]|(?i:formatter would have printed)"
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
 )
-_LINTED = re.compile(r"\s*\d+:\d+\s+(?:error|warning)\s.*\s(@?[\w-]+(?:/[\w-]+)*)\s*$")  # 12:3 error ... no-unused-vars
 _NO_PROGRAM = frozenset({"error", "fatal", "warning", "err"})
 
 
@@ -45,7 +44,7 @@ def find_headlines(text: str, program: str) -> list[Headline]:
     """Return the lines that may say what went wrong in a failed call, the codes of lint rules first."""
     headlines: dict[str, Headline] = {}
     for line in truncate_middle(text).splitlines():
-        for code in [match[0] for match in _RULE_CODE.finditer(line)] or _LINTED.findall(line):
+        for code in (match[0] for match in _RULE_CODE.finditer(line)):
             is_code = "lint/" in code or not code[-1].isdigit() or line_kinds.ERROR_WORD.search(line)
             if is_code and len(headlines) < MAX_HEADLINES:
                 headlines.setdefault(code, Headline(code, line_kinds.strip_box(" ".join(line.split()))[:MAX_HEADLINE]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -68,7 +68,6 @@ class Segment:
     ok: bool | None = None  # None: it did not run, or nothing tells
     prefix: str = ""  # what the call needs before it: "CI=1 ", "uv run ", "./"
     is_hostile: bool = False  # the line that it stands in is told to nobody
-    is_unseen: bool = False  # neither the call's exit status nor its output tells how it ended
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Segment:
@@ -121,10 +120,7 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     segments = []
     for position, command in enumerate(commands):
         following = commands[position + 1] if position + 1 < len(commands) else None
-        segment = _segment(command, following is not None and following.link in ("|", "|&", "||", ";", "&"))
-        has_other = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
-        is_unseen = segment.piped and (has_other or _is_silenced(command, line))
-        segments.append(replace(segment, is_unseen=is_unseen))
+        segments.append(_segment(command, following is not None and following.link in ("|", "|&", "||", ";", "&")))
     return segments, line_directory(line, directory)
 
 
@@ -137,8 +133,10 @@ def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_tex
     acting = [n for n, segment in enumerate(segments) if not segment.is_trivial]
     if ok and not failure_text:
         for n, segment in enumerate(segments):
-            is_shown = bool(text.strip()) and not segment.is_unseen
-            outcomes[n] = True if segment.link != "||" and (is_shown or not segment.piped) else None
+            following = segments[n + 1] if n + 1 < len(segments) else None
+            is_replaced = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
+            is_seen = not segment.piped or (bool(text.strip()) and not is_replaced)
+            outcomes[n] = True if segment.link != "||" and is_seen else None
         return outcomes
     failed = None if NO_FOLDER.search(text[:4000]) else _failed_segment(segments, acting, text)
     if failed is None:
@@ -198,12 +196,6 @@ def _segment(command: Command, piped: bool) -> Segment:
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
     )
-
-
-def _is_silenced(command: Command, line: str) -> bool:
-    """Whether what a command prints goes nowhere, or to a file that its line does not name again."""
-    targets = [text.partition(">")[2].lstrip(">|") for text in command.redirections if ">&" not in text]
-    return any(target == "/dev/null" or line.count(target) < 2 for target in targets if target)
 
 
 def _is_path(word: str) -> bool:

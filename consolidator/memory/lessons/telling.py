@@ -13,7 +13,7 @@ from consolidator.memory.lessons.headlines import find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
-from consolidator.memory.lessons.trace import SKILL_TOOLS, find_checks, find_repository, name_of, skill_name
+from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -78,10 +78,6 @@ def _answers_of_shell(
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
         if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
             yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
-    codes = {key for key in keys if ": " not in key}  # of lint rules
-    for lesson in lessons if segment_purpose(failed) in ("lint", "format") else ():
-        if codes and codes.issubset(lesson.match.get("rules", ())):
-            yield Told(lesson, lesson.line)
     for lesson in lessons:
         if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
             yield Told(lesson, lesson.line, lesson.instead)
@@ -89,25 +85,11 @@ def _answers_of_shell(
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
-    if failed.operation == "git commit":
-        yield from _answers_of_commit(lessons, error)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
         for lesson in lessons:
             if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):
                 yield Told(lesson, lesson.line, lesson.instead)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
-
-
-def _answers_of_commit(lessons: list[Lesson], error: str) -> Iterator[Told]:
-    """Yield which check refused a commit, the last that its output shows, and what that check finds alone."""
-    shown = find_checks(error)
-    is_refused = bool(shown and find_headlines(error.rpartition(shown[-1])[2], "git"))  # git itself may have failed
-    for lesson in lessons if is_refused else ():
-        check = lesson.match.get("checks", {}).get(shown[-1])
-        if check is not None:
-            lines = [lesson.line, f"{code(check)} refused this one."]
-            lines += [other.line for other in lessons if other.kind == "finds_more" and other.instead == check]
-            yield Told(lesson, " ".join(lines), check)
 
 
 def _is_mistaken(line: str, repository: str) -> bool:

@@ -303,7 +303,7 @@ class _Chances:
         if lesson.kind == "first_run_fails" and chance.until != ("", 0):
             return  # only the first run counts
         if segment is not None and segment.ok is False and not has_failed:
-            chance.misled |= _is_advised(lesson, segment) and self._history.did_not_run(call)
+            chance.misled |= is_advised(lesson, segment) and self._history.did_not_run(call)
         if has_failed:
             chance.failed = True
             if chance.until[0] != session.session_id or position >= chance.until[1]:
@@ -347,7 +347,7 @@ def _situations(lesson: Lesson) -> list[Key]:
     return [named[lesson.kind]] if lesson.kind in named else []
 
 
-def _is_advised(lesson: Lesson, segment: Segment) -> bool:
+def is_advised(lesson: Lesson, segment: Segment) -> bool:
     """Whether a segment is the call that a lesson tells to make."""
     if lesson.match.get("kind") == "wrapper":
         return lesson.match["wrapper"] not in segment.wrappers

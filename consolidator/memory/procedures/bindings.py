@@ -8,7 +8,7 @@ Values are kept as salted hashes, and only those of recent calls.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Hashable, Mapping, Set
+from collections.abc import Callable, Container, Hashable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -24,7 +24,7 @@ from consolidator.memory.calls.columns import (
     value_shape,
     value_words,
 )
-from consolidator.memory.calls.command_templates import template_columns
+from consolidator.memory.calls.command_templates import operands_of, usage_pattern
 from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
 from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json, hash_key
 from consolidator.memory.procedures.session_values import SessionValues
@@ -41,47 +41,8 @@ MAX_TEMPLATE = 120  # characters of a command template's JSON
 HashedArguments: TypeAlias = Mapping[str, list[int]]  # path -> salted hashes of its values
 _ValueHasher: TypeAlias = Callable[[Hashable, Hashable], int]  # of a value and its kind
 _NOT_USED: dict[int, None] = {}
-_WRITTEN_FOR_CALL = frozenset({"$", "$usage", "description", "timeout"})  # shell arguments that come from no value
-
-
-class OpenCalls:
-    """The calls under way, by their index in the session; as many as a session's results are waited for."""
-
-    def __init__(self) -> None:
-        self._calls: dict[int, tuple[str, HashedArguments]] = {}  # symbol and arguments
-        self._values: dict[tuple[str, str], dict[int, int]] = {}  # symbol and path -> value -> how often it is given
-
-    def __contains__(self, index: int) -> bool:
-        return index in self._calls
-
-    def open(self, index: int, symbol: str, arguments: HashedArguments) -> None:
-        """Add a call that is made."""
-        self._calls[index] = (symbol, arguments)
-        for path, column in arguments.items():
-            values = self._values.setdefault((symbol, path), {})
-            for value in column:
-                values[value] = values.get(value, 0) + 1
-        if len(self._calls) > MAX_PENDING:
-            self.close(next(iter(self._calls)))
-
-    def close(self, index: int) -> HashedArguments | None:
-        """Remove a call that has its result; return its arguments, or None if it was not open."""
-        if index not in self._calls:
-            return None
-        symbol, arguments = self._calls.pop(index)
-        for path, column in arguments.items():
-            values = self._values[symbol, path]
-            for value in column:
-                values[value] -= 1
-                if not values[value]:
-                    del values[value]
-            if not values:
-                del self._values[symbol, path]
-        return arguments
-
-    def values(self, symbol: str, path: str) -> Set[int]:
-        """Return the values that an argument has in the calls under way."""
-        return self._values.get((symbol, path), {}).keys()
+USAGE = "$usage"  # the path of how a shell's program is used
+_WRITTEN_FOR_CALL = frozenset({USAGE, "description", "timeout"})  # shell arguments that come from no value
 
 
 class ValueSource:
@@ -110,7 +71,7 @@ def first_unused(column: list[int], used: Container[int]) -> int | None:
 class _GivenArguments(NamedTuple):
     """The arguments of a call by path."""
 
-    columns: Columns  # redacted; of a command also its template and operands
+    columns: Columns  # redacted; of a command also its usage pattern
     hashed: dict[str, list[int]]  # the salted hashes of `columns`
     own_paths: tuple[str, ...]  # the paths that are in the arguments themselves
     has_secret: bool
@@ -136,7 +97,7 @@ class BindingFold:
         self.user_words: list[tuple[str, int]] = []  # shape and hash of words that look like values
         self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
-        self.open_calls = OpenCalls()
+        self.open_calls: dict[int, HashedArguments] = {}  # the arguments of calls under way, by their index
         self._hash, self._hash_cached = _salted_hashers(salt)
         self.session_values = SessionValues(self._hash_cached)
 
@@ -178,29 +139,30 @@ class BindingFold:
         if symbol in self.sources:  # the last result stays known until the next one
             paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
         self._add_source(symbol, ValueSource(paths))
-        self.open_calls.open(index, symbol, given.hashed)
+        self._mark_used(symbol, given.hashed)
+        self.open_calls[index] = given.hashed
+        if len(self.open_calls) > MAX_PENDING:
+            del self.open_calls[next(iter(self.open_calls))]
         return hash_key(call_key)
 
     def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> None:
         """Take a call\'s result."""
-        hashed = self.open_calls.close(index)
-        if hashed is None:
+        hashed = self.open_calls.pop(index, None)
+        if hashed is None:  # it was begun before `load`
             hashed = self._read_arguments(symbol, arguments).hashed
         is_shell = symbol.startswith(SHELL_PREFIX)
-        if ok:
-            self._mark_used(symbol, hashed)
-            if not is_shell and symbol in self.sources:  # a failed call leaves the last result as it is
-                paths = {path: column for path, column in self.sources[symbol].paths.items() if path[0] == "<"}
-                returned = {
-                    ">" + path: self.hash_values(values)
-                    for path, values in self.redactor.redact_columns(flatten_result(result)).items()
-                }
-                self.sources[symbol] = ValueSource(paths | returned)
-                self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
-
-    def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
-        """Take a call that was begun before `load`, and is still open."""
-        self.open_calls.open(index, symbol, self._read_arguments(symbol, arguments).hashed)
+        if not ok:  # its values may be given again, and the last result stays as it is
+            for path, column in hashed.items():
+                for value in column:
+                    self.used_values.get(f"{symbol} {path}", {}).pop(value, None)
+        elif not is_shell and symbol in self.sources:
+            paths = {path: column for path, column in self.sources[symbol].paths.items() if path[0] == "<"}
+            returned = {
+                ">" + path: self.hash_values(values)
+                for path, values in self.redactor.redact_columns(flatten_result(result)).items()
+            }
+            self.sources[symbol] = ValueSource(paths | returned)
+            self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
 
     def knows(self, column: list[Scalar]) -> bool:
         """Whether this session gave all of these values that may tell a person or case from another."""
@@ -214,22 +176,23 @@ class BindingFold:
         has_secret = columns is not raw_columns or redacted_line != line
         own_paths = tuple(columns)
         if redacted_line is not None:
-            columns = columns | template_columns(redacted_line)
+            columns = columns | {USAGE: [usage_pattern(redacted_line)]}
         hashed = {path: self.hash_values(column) for path, column in columns.items()}
-        return _GivenArguments(columns, hashed, own_paths, has_secret, self._given_paths(columns, hashed))
+        given = self._given_paths(columns, hashed)
+        if redacted_line is not None and "command" not in given and (operands := operands_of(redacted_line)):
+            given |= {"command"} if self.session_values.gave_any(operands, self.hash_values(operands)) else set()
+        return _GivenArguments(columns, hashed, own_paths, has_secret, given)
 
     def _given_paths(self, columns: Columns, hashed: dict[str, list[int]]) -> frozenset[str]:
-        given = {
+        return frozenset(
             path
             for path, column in columns.items()
             if path not in _WRITTEN_FOR_CALL and self.session_values.gave_any(column, hashed[path])
-        }
-        return frozenset(given | {"command"} if any(path[:1] == "$" for path in given) else given)
+        )
 
     def used(self, symbol: str, path: str) -> Container[int]:
         """Return the values that an argument was given in calls that worked or are open."""
-        used, under_way = self.used_values.get(f"{symbol} {path}", _NOT_USED), self.open_calls.values(symbol, path)
-        return used.keys() | under_way if under_way else used
+        return self.used_values.get(f"{symbol} {path}", _NOT_USED)
 
     def _add_source(self, symbol: str, source: ValueSource) -> None:
         self.sources.pop(symbol, None)
@@ -273,8 +236,6 @@ class BindingFold:
             origins = source.index.get(value)
             if origins is None or (own_only and source_symbol != symbol):
                 continue
-            if own_only:
-                origins = [origin for origin in origins if not origin.startswith("<$")]
             for origin in origins[:MAX_HITS]:
                 offered = source.paths[origin]
                 if (offered == column) if is_list else (first_unused(offered, used) == value):

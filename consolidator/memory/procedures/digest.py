@@ -25,7 +25,7 @@ from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = f"d8-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
+DIGEST_VERSION = f"d9-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4
@@ -198,7 +198,7 @@ class Digest:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        return "open" if self.last_steps[1].call in self.bindings.open_calls else ""
+        return "open" if any(call["index"] == self.last_steps[1].call for call in self.pairer.pending) else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: what failed or only looked is no step, and X X X becomes one element, X.
@@ -268,9 +268,6 @@ class Digest:
         self.user_spoke = state["spoken"]
         self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
-        for call in self.pairer.pending:
-            symbol = tool_symbol(call["tool"], call["arguments"])
-            self.bindings.reopen_call(call["index"], symbol, call["arguments"])
 
 
 def _unpack_counts(packed: PackedDigest) -> dict[int, int]:

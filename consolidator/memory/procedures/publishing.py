@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from consolidator.memory.calls.command_templates import MAX_HOLES
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.procedures.key_texts import KeyTexts
@@ -172,14 +171,11 @@ def _build_procedure(
 def _build_step(symbol: str, earlier: Sequence[str], profiles: Mapping[str, ToolProfile]) -> ProcedureStep:
     """Return a step; `earlier` are the symbols of the steps before it."""
     profile = profiles.get(symbol, ToolProfile(symbol))
-    command = ""
     if symbol.startswith(SHELL_PREFIX):
-        command, _ = usual_command(symbol, profiles)
-        paths = [f"${number}" for number in range(1, MAX_HOLES + 1) if f"<{number}>" in command]
-    else:
-        paths = profile.shapes[0][0] if profile.shapes else []
+        return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, (), usual_command(symbol, profiles)[0])
+    paths = profile.shapes[0][0] if profile.shapes else []
     arguments = tuple(_bind_argument(path, profile, earlier) for path in paths)
-    return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, arguments, command)
+    return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, arguments)
 
 
 def _bind_argument(path: str, profile: ToolProfile, earlier: Sequence[str]) -> StepArgument:

@@ -23,7 +23,6 @@ MIN_PRECISION = 0.6  # of a reliable binding
 MIN_ROOTS = 3  # that support a reliable binding
 MIN_SHARE = 0.4  # of an argument's uses that a binding must explain
 MAX_BINDINGS = 12  # candidates kept of one argument, for prediction
-SINCE_LAST_CALL = ("", "user", "open")  # what happened since the last call: nothing, the user spoke, no result yet
 MAX_CHOICES = 12  # shapes and followers kept
 
 
@@ -89,7 +88,7 @@ class ToolProfile(Plain):
 
     def find_harm(self, project: str | None) -> str | None:
         """Return why what the tool was mostly called with is repeated to no agent; None for a harmless tool."""
-        paths = ("command", "$", "$usage") if is_shell_symbol(self.symbol) else tuple(self.bindings)
+        paths = ("command", "$usage") if is_shell_symbol(self.symbol) else tuple(self.bindings)
         usual = [
             ("command" if path[0] == "$" else path, binding.value)
             for path in paths
@@ -101,7 +100,7 @@ class ToolProfile(Plain):
 
 
 def context_key(*parts: str) -> str:
-    """Return the key of what came before a call: symbols, oldest first, then one of `SINCE_LAST_CALL`."""
+    """Return the key of what came before a call: symbols, oldest first, then what happened since the last one."""
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from consolidator.memory.calls.symbols import display_name
 from consolidator.models.procedure import ProcedureRow
 
 MIN_MATCH = 2  # calls in a row that say which procedure it is
-_FREE = re.compile(r"<(?:free|\d+)>")
+_FREE = re.compile(r"<free>")
 
 
 @dataclass(frozen=True, slots=True)

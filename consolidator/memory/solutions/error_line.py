@@ -5,10 +5,9 @@ Pure and bounded: the same text gives the same line, whatever was read before.
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from consolidator.memory.solutions import line_kinds
 from consolidator.memory.text.invisible import strip_invisible
@@ -24,26 +23,12 @@ _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-remi
 _LINE_BREAK = re.compile(
     r"\r\n|[\r\n\x85\u2028\u2029]|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
-_CAUSED_BY = re.compile(r"\s*Caused by: ")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
 _FAILURE_COUNT = re.compile(
     r"\b[1-9]\d* (?:fail(?:ed|ures?|ing)?|errors?|problems?)\b|\berror(?:\[E\d+\])?: |✖ [1-9]", re.IGNORECASE
 )
 _NO_FAILURE = re.compile(
     r"\b0 (?:fail|errors?)|\bno (?:errors|issues|problems)\b|^(?!.*\bfail).*\bpassed\b", re.IGNORECASE | re.MULTILINE
-)
-_ANSWER_KEYS = (  # of a JSON answer, where its error is looked for, in this order
-    "error",
-    "errors",
-    "stderr",
-    "message",
-    "msg",
-    "detail",
-    "reason",
-    "output",
-    "stdout",
-    "content",
-    "text",
 )
 
 
@@ -56,37 +41,12 @@ class ErrorLine(NamedTuple):
 
 def headline(text: str) -> str:
     """Return the line that says what went wrong, at most MAX_HEADLINE characters; "" where none does."""
-    return find_error_line(extract_error_text(text)).text[:MAX_HEADLINE]
+    return find_error_line(truncate_middle(text)).text[:MAX_HEADLINE]
 
 
 def truncate_middle(text: str) -> str:
     """Return a text; of a very long one, the two ends."""
     return text if len(text) <= 2 * MAX_SCANNED_EDGE else f"{text[:MAX_SCANNED_EDGE]}\n{text[-MAX_SCANNED_EDGE:]}"
-
-
-def extract_error_text(text: str) -> str:
-    """Return the error, message or output of a JSON answer; any other text as it is. Truncates very long texts."""
-    stripped = text.strip()
-    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]") and len(stripped) <= 4 * MAX_SCANNED_EDGE:
-        try:
-            error_text = _find_text(json.loads(stripped), 0)
-        except (ValueError, RecursionError):
-            error_text = None
-        if error_text:
-            return truncate_middle(error_text)
-    return truncate_middle(text)
-
-
-def _find_text(value: Any, depth: int) -> str | None:
-    if isinstance(value, str):
-        return value if value.strip() else None
-    if depth > 4:
-        return None
-    if isinstance(value, list):
-        return next((text for item in value[:20] if (text := _find_text(item, depth + 1))), None)
-    if isinstance(value, dict):
-        return next((text for key in _ANSWER_KEYS if (text := _find_text(value.get(key), depth + 1))), None)
-    return None
 
 
 def find_error_line(text: str) -> ErrorLine:
@@ -126,14 +86,14 @@ def _is_skipped(line: str) -> bool:
 
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
-    lines = [line.text for line in _split_lines(extract_error_text(text)) if line.text]
+    lines = [line.text for line in _split_lines(truncate_middle(text)) if line.text]
     telling = (line for line in lines if not _is_skipped(line) and line_kinds.ERROR_WORD.search(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
 
 def error_programs(text: str) -> list[str]:
     """Return the programs that the first lines of a result begin with, as in `awk: line 1: syntax error`."""
-    lines = _split_lines(extract_error_text(text))[:20]
+    lines = _split_lines(truncate_middle(text))[:20]
     return [program for line in lines if (program := line_kinds.program_prefix(line.text))]
 
 
@@ -157,7 +117,7 @@ def _split_lines(text: str) -> list[ErrorLine]:
 
 
 def _find_exception(lines: list[ErrorLine]) -> int | None:
-    """Return the index of the exception: Python's after its last traceback, Java's last cause, else the first."""
+    """Return the index of the exception: Python's after its last traceback, else the first."""
     tracebacks = [n for n, line in enumerate(lines) if _TRACEBACK.match(line.text)]
     if tracebacks:
         header = lines[tracebacks[-1]].text
@@ -173,9 +133,6 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
         and not line_kinds.VAGUE.search(line.text)
         and not _is_skipped(line.text)
     ]
-    causes = [n for n, line in enumerate(lines) if _CAUSED_BY.match(line.text)]
-    if exceptions and causes and causes[-1] > exceptions[0]:
-        return causes[-1]
     return exceptions[0] if exceptions else None
 
 

@@ -18,19 +18,18 @@ from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
-from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
-    extract_error_text,
     find_error_line,
     shows_failure,
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
 from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values, missing_command
-from consolidator.memory.solutions.line_kinds import program_prefix
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, program_prefix
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
@@ -58,6 +57,7 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
+FAILED_CD = f"{SHELL_PREFIX}cd"  # the symbol of a call whose folder is not there
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
     **dict.fromkeys(("rule", "change", "outcome", "noise_reason")),
@@ -153,7 +153,7 @@ class ErrorTracker:
     def _add_failure(self, call: CompletedCall) -> None:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
         text = self.redact(truncate_middle(call.result_text))
-        line = find_error_line(extract_error_text(text))
+        line = find_error_line(text)
         later = LaterCall.of_call(call, arguments, blamed_program(line.text))
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
@@ -166,7 +166,10 @@ class ErrorTracker:
         call, operation = later.call, later.operations[0]
         headline = line.text[:MAX_HEADLINE]
         symbol = call_symbol(call)
-        if operation.kind == "shell" and operation.program == blamed_program(line.text):
+        has_no_folder = operation.kind == "shell" and NO_FOLDER.match(headline) is not None
+        if has_no_folder:  # what came after it did not run
+            symbol = FAILED_CD
+        elif operation.kind == "shell" and operation.program == blamed_program(line.text):
             symbol = operation.key
         reason = noise_reason(call, text)
         return ErrorRecord(
@@ -176,7 +179,7 @@ class ErrorTracker:
             occurred_at=call.occurred_at,
             tool=call.tool,
             symbol=symbol,
-            operation=operation.key,
+            operation=FAILED_CD if has_no_folder else operation.key,
             fingerprint=fingerprint_headline(symbol, headline),
             headline=headline,
             quote=_quote_from(text, line),
@@ -397,7 +400,4 @@ def _last_try(record: ErrorRecord) -> int:
 
 def _quote_from(text: str, line: ErrorLine) -> str:
     """Return a verbatim excerpt of a result from its error line on."""
-    if text[line.start : line.start + 1] and extract_error_text(text) == text:
-        return text[line.start : line.start + MAX_QUOTE].strip()
-    start = max(text.find(line.text[:40]) if line.text else 0, 0)
-    return text[start : start + MAX_QUOTE].strip()
+    return text[line.start : line.start + MAX_QUOTE].strip()

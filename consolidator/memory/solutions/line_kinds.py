@@ -55,17 +55,9 @@ FRAME = re.compile(  # code with its number, beside a frame or not; a line of a 
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
     r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
-_NO_PROGRESS = "missing|failing|warning|nothing|something|anything|everything|string|conflicting|existing|remaining"
-_STRONG_WORD = re.compile(
-    r"\b(?:errors?|fail(?:s|ed|ure)?|fatal|cannot|can't|could not|unable|denied|invalid|reject(?:s|ed)|refused"
-    r"|not found|no such|unexpected|unknown|time[ds]? ?out|already|not)\b",
-    re.IGNORECASE,
-)
-_ACTIVITY = re.compile(rf"^\W*(?:\[\d+/\d+\]\s*)?(?!(?:{_NO_PROGRESS})\b)[A-Z][a-z]+ing\b", re.IGNORECASE)
-_UNFINISHED = re.compile(r"(?:\.\.\.|…)\W*(?:done|ok)?\W*$", re.IGNORECASE)
 _PROGRESS = re.compile(
     r"^\s*(?:\[\d+/\d+\]|\d+(?:\.\d+)?%|\[[=#>. -]{3,}\]|==+>?|--+|──+|━━+|\*\*\*+)(?=\s|$)"
-    r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```",
+    r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```|^\W*[A-Z][a-z]+ing\b.*(?:\.\.\.|…)\W*$",
     re.IGNORECASE,
 )
 VAGUE = re.compile(
@@ -94,7 +86,9 @@ NOT_THERE = re.compile(  # says that something is not there, or not understood
     re.IGNORECASE,
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
-NO_FOLDER = re.compile(r"^(?:\(eval\):cd:\d+|\S*sh: (?:line )?\d+: cd): .", re.MULTILINE)  # a `cd` failed
+NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
+    r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE
+)
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
 _BOX = re.compile(
@@ -119,12 +113,8 @@ def is_harmless(line: str) -> bool:
 
 
 def is_progress(line: str) -> bool:
-    """Whether a line only says what a program is about to do, or separates others."""
-    if _PROGRESS.search(line):
-        return True
-    if not _ACTIVITY.match(line):
-        return False
-    return _UNFINISHED.search(line) is not None or (line.lstrip()[:1].isupper() and not _STRONG_WORD.search(line))
+    """Whether a line only says how far a program is, or separates others."""
+    return _PROGRESS.search(line) is not None
 
 
 def strip_box(line: str) -> str:

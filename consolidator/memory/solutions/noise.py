@@ -1,4 +1,4 @@
-"""Recognize failed calls that teach nothing: rejected, aborted, cascades, searches without a match, polls.
+"""Recognize failed calls that teach nothing: rejected, aborted, cascades, searches without a match.
 
 Pure: looks at one call and its result.
 """
@@ -53,22 +53,13 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
     for reason, pattern in _REASONS:
         if pattern.search(start):
             return reason
-    name = tool_kinds.tool_base_name(call.tool)
-    if tool_kinds.POLLING_TOOLS.fullmatch(name) and (
-        call.reason == "timeout" or re.search(r"time(?:d )?out", start, re.IGNORECASE)
-    ):
-        return "polling"
-    return "found nothing" if _is_empty_search(call, name, text) else None
+    return "found nothing" if _is_empty_search(call, text) else None
 
 
-def _is_empty_search(call: CompletedCall, name: str, text: str) -> bool:
+def _is_empty_search(call: CompletedCall, text: str) -> bool:
     line = shell_command(call.tool, call.arguments)
     message = headline(text)
-    if line is None:
-        return tool_kinds.SEARCHING_TOOLS.fullmatch(name) is not None and (
-            not message or _NO_MATCH.search(message) is not None
-        )
-    if call.reason == "timeout" or not _ends_with_search(line):
+    if line is None or call.reason == "timeout" or not _ends_with_search(line):
         return False
     status = _EXIT_STATUS.search(text[-_EDGE:]) or _EXIT_STATUS.search(text[:_EDGE])
     code = next((group for group in status.groups() if group), "1") if status else "1"

@@ -35,8 +35,6 @@ def match_operations(failing: Operation, later: Operation) -> OperationMatch:
         return OperationMatch.SAME
     if failing.words or later.words:
         return OperationMatch.SAME if _shares_words(failing, later) else OperationMatch.NONE
-    if not _may_be_same_directory(failing.directory, later.directory):
-        return OperationMatch.NONE
     return _match_by_scope(failing, later)
 
 
@@ -153,11 +151,3 @@ def _is_same_operand(first: str, second: str) -> bool:
 
 def _host(url: str) -> str:
     return url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0]
-
-
-def _may_be_same_directory(first: str | None, second: str | None) -> bool:
-    """Whether two directories may be the same; an unknown one may be any."""
-    if not first or not second or first == second:
-        return True
-    shorter, longer = sorted((first, second), key=len)
-    return longer.endswith("/" + shorter) or longer.startswith(shorter + "/")

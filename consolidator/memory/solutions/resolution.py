@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls import guards, tool_kinds
+from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.file_writes import written_paths
 from consolidator.memory.calls.operation import Operation, parse_operations
-from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.line_kinds import NOT_THERE
@@ -95,12 +94,10 @@ class LaterCall:
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
         best = max(match_operations(failing, operation) for operation in self.operations)
-        if best is not OperationMatch.NONE or self.call.index - record.index > ELSEWHERE_WINDOW:
-            return best
-        if NOT_THERE.search(record.headline) and is_moved_file(failing, self.operations[0]):
-            return OperationMatch.SAME
-        anywhere = replace(failing, directory=None if is_wrong_place(record.headline) else failing.directory)
-        return max(match_operations(anywhere, operation) for operation in self.operations)
+        is_near = self.call.index - record.index <= ELSEWHERE_WINDOW
+        if best is OperationMatch.NONE and is_near and NOT_THERE.search(record.headline):
+            return OperationMatch.SAME if is_moved_file(failing, self.operations[0]) else best
+        return best
 
 
 def grade_resolution(
@@ -130,26 +127,17 @@ def is_refused_commit(record: ErrorRecord) -> bool:
     return record.operation == "sh:git commit" and not _GIT_SAYS.search(f"{record.headline}\n{record.quote}")
 
 
-def is_check(step: FixStep) -> bool:
-    """Whether a step checks or formats what would be committed."""
-    return is_shell_symbol(step.symbol) and any(
-        command.program in tool_kinds.CHECKING_PROGRAMS or tool_kinds.CHECKING_SUBCOMMANDS.search(command.name)
-        for command in parse_commands(step.argument)
-    )
-
-
 def pick_maker(steps: Sequence[FixStep]) -> int | None:
     """Return the position of the command that made the check of a refused commit pass; None where edits did.
 
-    A command that fixes comes first, then the last one that checks, then any.
+    A command that fixes comes first, then the last one.
     """
     acting = [n for n, step in enumerate(steps) if not is_inspection(step.symbol)]
     if any(is_edit(steps[n].symbol) for n in acting):
         return None
     acting = [n for n in acting if is_shell_symbol(steps[n].symbol) and not steps[n].symbol.startswith("sh:git ")]
     fixing = [n for n in acting if _FIXING.search(steps[n].argument)]
-    checks = [n for n in acting if is_check(steps[n])]
-    return next((group[-1] for group in (fixing, checks, acting) if group), None)
+    return next((group[-1] for group in (fixing, acting) if group), None)
 
 
 def is_wrong_place(headline: str) -> bool:

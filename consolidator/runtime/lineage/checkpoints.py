@@ -158,7 +158,7 @@ async def delete_checkpoint(database: Database, checkpoint_id: str, *, viewer: V
         async with database.connection() as conn:
             await _get(conn, viewer, checkpoint_id, "write")
             if not await store.delete(conn, checkpoint_id):
-                raise store.not_found(checkpoint_id)
+                raise NotFound(store.MISSING.format(checkpoint_id))
 
 
 async def _get(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scope) -> CheckpointRow:
@@ -168,7 +168,7 @@ async def _get(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scop
     try:
         await get_session(conn, viewer, checkpoint.session_id, scope)
     except NotFound:
-        raise store.not_found(checkpoint_id) from None
+        raise NotFound(store.MISSING.format(checkpoint_id)) from None
     return checkpoint
 
 
@@ -177,7 +177,7 @@ async def _get_unexpired(
 ) -> CheckpointRow:
     checkpoint = await _get(conn, viewer, checkpoint_id, scope)
     if checkpoint.has_expired(now):
-        raise store.not_found(checkpoint_id)
+        raise NotFound(store.MISSING.format(checkpoint_id))
     return checkpoint
 
 

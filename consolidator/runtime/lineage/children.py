@@ -216,80 +216,96 @@ async def create_child(
         request = replace(request, overrides=await pin_template(conn, viewer, request.overrides))
         origin = await _find_origin(conn, session, request)
 
-    # What the child is, from its parent and from what is asked for: all of it before anything is locked.
-    overrides = request.overrides
+    plan = _plan_child(settings, origin, request)  # all of it before anything is locked
+    with boundary("commit child"):
+        async with database.transaction() as conn:
+            now = database.clock.now()
+            await events.store_blobs(conn, [events.prepare(event) for event in plan.events + plan.announced], now)
+            existing = await _find_existing(conn, origin, request)
+            if existing is not None:
+                return await sessions.get(conn, existing)
+            await _insert_child(conn, origin, request, plan, now)
+            return await sessions.get(conn, plan.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a child is, from its parent and from what is asked for."""
+
+    id: str
+    values: dict[str, Any]  # its row
+    description: dict[str, Any]
+    seeds: tuple[Seed, ...]
+    events: list[NewEvent]  # what it begins with: its start, then a message or a task
+    announced: list[NewEvent]  # of a sub-agent, in its parent's log
+
+
+def _plan_child(settings: Settings, origin: _Origin, request: ChildRequest) -> _Plan:
+    overrides, call, parent = request.overrides, request.call, origin.session
     own = _PARENTS_OWN if request.kind == "sub-agent" else ()
-    inherited = {name: value for name, value in origin.session.config.items() if name not in own}
-    config = overrides.apply_to_config(inherited)
-    model = overrides.model or origin.session.model
-    cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
+    config = overrides.apply_to_config({name: value for name, value in parent.config.items() if name not in own})
+    model = overrides.model or parent.model
+    cap = parent.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
-    child_id, now = str(ULID()), database.clock.now()
+    child_id = str(ULID())
     data = _start_data(origin, request, model, config.get("system"))
-    call = request.call
     if call is not None:
         config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
     values = _child_columns(origin, request, child_id)
     if request.kind == "fork" and not request.same_conversation:
         config["parent_conversation_id"], values["conversation_id"] = values["conversation_id"], child_id
-    if request.is_rerun:
-        config["rerun"] = True
-    if request.branch_kind is not None:
-        config["branch_kind"] = request.branch_kind
-    if request.live_tools:
-        config["live_tools"] = True
+    flags = {"rerun": request.is_rerun, "branch_kind": request.branch_kind, "live_tools": request.live_tools}
+    config |= {name: value for name, value in flags.items() if value}
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
-
-    # What it begins with: its start, then a message or a task; a sub-agent is announced in its parent's log.
+    system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
     role = Role.OPERATOR if call is None else Role.HARNESS
-    own_events = [NewEvent(EventType.SESSION_START, data, principal=role.value)]
     first = request.message if call is None else call.task
-    own_events += [] if first is None else [first]
-    announced = [] if call is None else [call.announce(child_id)]
+    return _Plan(
+        child_id,
+        values,
+        _description(parent, request, model, config),
+        (*system, *(call.seeds if call is not None else ())),
+        [NewEvent(EventType.SESSION_START, data, principal=role.value), *([] if first is None else [first])],
+        [] if call is None else [call.announce(child_id)],
+    )
 
-    with boundary("commit child"):
-        async with database.transaction() as conn:
-            prepared = [events.prepare(event) for event in (*own_events, *announced)]
-            await events.store_blobs(conn, prepared, now)  # before any session is locked
-            if call is not None and (existing := await _find_called(conn, origin.session.id, call)) is not None:
-                return existing
-            if request.name is not None:
-                named = await store.find_named_branch(conn, origin.parent.id, request.name)  # nobody else makes one now
-                if named is not None:
-                    return await sessions.get(conn, named)
 
-            # Ancestors stay as long as a child reads them: an erasure waits for this lock, or was first.
-            needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
-            if origin.parent.id not in await store.lock_ancestors(conn, needed):
-                raise NotFound(f"session {origin.parent.id} was erased meanwhile")
-            chain_hash, point = None, origin.point.seq
-            if request.reads_parent:  # what the child's chain begins with; the parent's log is locked
-                chain_hash = hash_session_id(child_id)
-                if point:
-                    whole = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
-                    chain_hash = hash_child_id(await store.find_hash(conn, whole, point), child_id)
+async def _find_existing(conn: Connection, origin: _Origin, request: ChildRequest) -> str | None:
+    """Return the id of the child that a call or a name has already; if there is none, nobody makes one meanwhile."""
+    if request.call is not None and (called := await _find_called(conn, origin.session.id, request.call)) is not None:
+        return called
+    return None if request.name is None else await store.find_named_branch(conn, origin.parent.id, request.name)
 
-            system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
-            async with conn.pipeline():  # one round trip
-                await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
-                await store.inherit_past(conn, child_id)
-                await views.save_view(conn, child_id, asdict(origin.fold.history))
-                await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
-                await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))
-            await events.append(conn, child_id, own_events, now=now)
-            if announced:
-                await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)
 
-            # A message before the point without an answer is the child's to answer.
-            has_open_end = request.reads_parent and origin.point.has_open_end
-            settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
-            is_pending = has_open_end or len(own_events) > 1
-            await store.set_marks(
-                conn, child_id, settled_to=settled_to, pending=is_pending, wake_after=request.wake_after
-            )
-            if request.is_current:
-                await sessions.make_current(conn, child_id)
-            return await sessions.get(conn, child_id)
+async def _insert_child(conn: Connection, origin: _Origin, request: ChildRequest, plan: _Plan, now: datetime) -> None:
+    # Ancestors stay as long as a child reads them: an erasure waits for this lock, or was first.
+    needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
+    if origin.parent.id not in await store.lock_ancestors(conn, needed):
+        raise NotFound(f"session {origin.parent.id} was erased meanwhile")
+    chain_hash, point = None, origin.point.seq
+    if request.reads_parent:  # what the child's chain begins with; the parent's log is locked
+        chain_hash = hash_session_id(plan.id)
+        if point:
+            whole = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
+            chain_hash = hash_child_id(await store.find_hash(conn, whole, point), plan.id)
+
+    async with conn.pipeline():  # one round trip
+        await store.create_child(conn, {**plan.values, "chain_hash": chain_hash, "now": now})
+        await store.inherit_past(conn, plan.id)
+        await views.save_view(conn, plan.id, asdict(origin.fold.history))
+        await sessions.describe(conn, plan.id, plan.description, now=now)
+        await seeds.add(conn, plan.id, plan.seeds)
+    await events.append(conn, plan.id, plan.events, now=now)
+    if plan.announced:
+        await events.append(conn, origin.session.id, plan.announced, now=now, open_task=origin.session.open_task)
+
+    # A message before the point without an answer is the child's to answer.
+    has_open_end = request.reads_parent and origin.point.has_open_end
+    settled_to = origin.point.settled_to if has_open_end else plan.values["base_seq"] + 1
+    is_pending = has_open_end or len(plan.events) > 1
+    await store.set_marks(conn, plan.id, settled_to=settled_to, pending=is_pending, wake_after=request.wake_after)
+    if request.is_current:
+        await sessions.make_current(conn, plan.id)
 
 
 def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overrides: Overrides) -> None:
@@ -309,7 +325,7 @@ def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overr
         )
 
 
-async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> SessionRow | None:
+async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> str | None:
     """Return the sub-agent that a call has already; else make sure that the parent may have one more. Locks the parent.
 
     Raises UsageError for a parent that has ended, and for one with too many sub-agents at work.
@@ -318,7 +334,7 @@ async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> Ses
     parent = await sessions.get(conn, parent_id)
     existing = await store.find_called(conn, parent_id, call.call_id)
     if existing is not None:
-        return await sessions.get(conn, existing)
+        return existing
     if parent.status != "open":
         raise UsageError(f"session {parent_id} has ended: it has no new sub-agents")
     at_work = len(await store.list_unfinished(conn, parent_id))

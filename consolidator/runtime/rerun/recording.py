@@ -28,7 +28,7 @@ from consolidator.runtime.session.tasks import OUTCOMES, FinishTask, StartTask
 from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool, Toolbox
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import find_event, load_lineage
+from consolidator.store.sessions.lineage import find_event, load_lineage, read_latest
 
 REPEATER = Viewer(surface="rerun")  # who says again what was said
 _PERSONS = (Role.USER, Role.OPERATOR)
@@ -199,7 +199,7 @@ def stand_in(name: str) -> Tool:
     return Tool(name, "A tool of the recorded session.", schema, run_nothing, bind)
 
 
-_LOOKBACK = 200  # events in which the message before a child's own events is looked for at once
+_LOOKBACK = 100  # messages among which the one that is open before a child's own events is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,21 +227,20 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
     Of a child that is its own first message, or the one that was open where it began; what its ancestors answered is
     not its own.
     """
-    answered_first = False
-    own: int | None = None
+    looks_back = session.base_seq > 0
     async for event in read_past(database, session.id, after=session.base_seq):
         if event.is_user_message:
-            own = event.seq
-            break
-        answered_first = answered_first or event.type is EventType.THINKING_START
-    low = session.base_seq if answered_first else 0
-    while low > 0:  # back to the message that was open, which is near in any case
-        low, upto = max(low - _LOOKBACK, 0), low
-        page = read_past(database, session.id, after=low, upto=upto)
-        asked = [event.seq async for event in page if event.is_user_message]
-        if asked:
-            return asked[-1]
-    return own
+            return event.seq
+        if looks_back and event.type is EventType.THINKING_START:  # it answered what was open where it began
+            looks_back = False
+            async with database.connection() as conn:
+                lineage = await load_lineage(conn, session.id, session)
+                types, upto = [EventType.USER_MESSAGE], session.base_seq
+                messages = await read_latest(conn, lineage, types, upto=upto, limit=_LOOKBACK)
+            asked = [message.seq for message in messages if message.is_user_message]
+            if asked:
+                return asked[-1]
+    return None
 
 
 async def read_recording(database: Database, session_id: str, *, after: int) -> RecordedRun:

@@ -26,7 +26,7 @@ async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: 
     viewer.check_may(scope)
     session = await sessions.get(conn, session_id)
     if not await _reaches(conn, viewer, session):
-        raise sessions.not_found(session_id)
+        raise NotFound(sessions.MISSING.format(session_id))
     return session
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any, TypedDict, TypeVar, cast
@@ -153,7 +153,7 @@ def session_request(
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSetup:
+class _Setup:
     """What a new session begins with."""
 
     model: str | None
@@ -161,15 +161,13 @@ class SessionSetup:
     config: dict[str, Any]
     start: dict[str, Any]  # of its SessionStart
     seeds: tuple[Seed, ...]  # the rendered system prompt, then the earlier thread
-    thread: bool  # whether there is an earlier thread, which its contexts show
-    ttl_seconds: int | None = None
-    labels: dict[str, Any] = field(default_factory=dict)
 
 
-def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSetup:
+def _set_up(request: SessionRequest, agent: AgentRow | None, tools: tuple[str, ...] | None) -> _Setup:
     """Return what a new session begins with: what the caller asks for, else its agent's defaults.
 
-    Raises UsageError for parameters that do not fit the template.
+    `tools` are those of whoever drives it here, where it has no list of its own. Raises UsageError for parameters that
+    do not fit the template.
     """
     system, model = render_system(request, agent), _first(request.model, agent, "model")
     config = _name_config(request, agent) | {
@@ -185,34 +183,22 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
     if request.trigger_type is not None:
         start["trigger"] = {"type": request.trigger_type, "id": request.trigger_id}
     if request.seeds:
-        start["seeds"] = {"count": len(request.seeds), "sha256": hash_seeds(request.seeds)}
-    seeds = (*([Seed("system", system, is_new=True)] if system else ()), *request.seeds)
-    return SessionSetup(
+        rows = [
+            [seed.role, seed.content, seed.is_new, str(seed.occurred_at or ""), seed.details or {}]
+            for seed in request.seeds
+        ]
+        text = json.dumps(rows, sort_keys=True, separators=(",", ":"), default=str)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        start["seeds"] = {"count": len(request.seeds), "sha256": digest}
+    if tools is not None and "allowed_tools" not in config:
+        config["tools"] = list(tools)
+    return _Setup(
         model,
         _first(request.max_cost, agent, "max_cost"),
         {name: value for name, value in config.items() if value is not None},
         {name: value for name, value in start.items() if value is not None},
-        seeds,
-        bool(request.seeds),
-        config["session_ttl_seconds"],
-        dict(request.labels or {}),
+        (*([Seed("system", system, is_new=True)] if system else ()), *request.seeds),
     )
-
-
-def changed_config(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
-    """Return what a request sets of the configuration of a session that exists: only what the caller named."""
-    config = _name_config(request, None)
-    if request.system is not None or request.template is not None or request.parameters is not None:
-        config["system"] = render_system(request, agent)
-    return {name: value for name, value in config.items() if value is not None}
-
-
-def changed_metadata(request: SessionRequest, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a request adds to the metadata of a session that exists, name by name. Raises UsageError."""
-    added = {name: value for name, value in (request.metadata or {}).items() if stored.get(name, ...) != value}
-    if added:
-        _check_metadata({**stored, **added})
-    return added
 
 
 def render_system(request: SessionRequest, agent: AgentRow | None) -> str | None:
@@ -228,13 +214,6 @@ def render_system(request: SessionRequest, agent: AgentRow | None) -> str | None
     if request.parameters:
         raise UsageError("parameters are those of a template, and neither the request nor the agent has one")
     return None if agent is None else agent.system_prompt
-
-
-def hash_seeds(seeds: Sequence[Seed]) -> str:
-    """Return the SHA-256 of an earlier thread, which the log keeps."""
-    rows = [[seed.role, seed.content, seed.is_new, str(seed.occurred_at or ""), seed.details or {}] for seed in seeds]
-    text = json.dumps(rows, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _first(value: Any, agent: AgentRow | None, name: str) -> Any:
@@ -342,7 +321,7 @@ async def open_session(
             except NotFound as error:  # it would name a session that is not the viewer's
                 raise NotFound("this key names a session that this credential does not reach: take another") from error
         request = await pin_template(conn, viewer, request)
-    setup = set_up_session(request, agent) if current is None else None
+    setup = _set_up(request, agent, tools) if current is None else None
     model = request.model or (current.model if current else None) or (setup.model if setup else None)
     check_affordable(settings, model, setup.max_cost if setup else request.max_cost)
     new = {"project": request.project, "conversation_id": request.conversation_id}
@@ -355,8 +334,8 @@ async def open_session(
             session = await sessions.get(conn, session_id)
             await _check_beginning(conn, session, request)
             if session.head == 0:
-                setup = setup or set_up_session(request, agent)
-                await _begin(conn, database, session, request, _with_tools(setup, tools), viewer.operator)
+                setup = setup or _set_up(request, agent, tools)
+                await _begin(conn, database, session, request, setup, viewer.operator)
             else:
                 await _change(conn, database, session, request, agent, tools, viewer.operator)
             return await sessions.get(conn, session_id)
@@ -395,13 +374,13 @@ async def create_session(
             await _check_conversation(conn, viewer, request.conversation_id)
             request = await pin_template(conn, viewer, request)
             defaults = await agents.get_effective(conn, str(owner["agent"]))
-            setup = set_up_session(request, defaults)
+            setup = _set_up(request, defaults, tools)
             check_affordable(settings, setup.model, setup.max_cost)
             values["conversation_id"] = request.conversation_id
             now = database.clock.now()
             await sessions.create_current(conn, values, now=now)
             session = await sessions.get(conn, str(values["id"]))
-            await _begin(conn, database, session, request, _with_tools(setup, tools), viewer.operator)
+            await _begin(conn, database, session, request, setup, viewer.operator)
             return await sessions.get(conn, session.id)
 
 
@@ -441,20 +420,20 @@ async def _begin(
     database: Database,
     session: SessionRow,
     request: SessionRequest,
-    setup: SessionSetup,
+    setup: _Setup,
     principal: str,
 ) -> None:
     """Store what a new session begins with, log its start, and move its marks past it: nobody has to answer that."""
     now = database.clock.now()
-    config = setup.config | ({"seeds": session.id} if setup.thread else {})
+    config = setup.config | ({"seeds": session.id} if request.seeds else {})
     await sessions.configure(conn, session.id, model=setup.model, max_cost=setup.max_cost, config=config)
     columns = {
         "context_window": find_window(setup.model, config),
         "trigger_type": request.trigger_type,
         "trigger_id": request.trigger_id,
-        "labels": setup.labels,
+        "labels": dict(request.labels or {}),
         "metadata": dict(request.metadata or {}),
-        "ttl_seconds": setup.ttl_seconds,
+        "ttl_seconds": config.get("session_ttl_seconds"),
     }
     await sessions.describe(conn, session.id, columns, now=now)
     await seeds.add(conn, session.id, setup.seeds)
@@ -473,7 +452,10 @@ async def _change(
     principal: str,
 ) -> None:
     """Set what a request names and that differs, and log it; labels and metadata are added to those that stand."""
-    wanted = changed_config(request, agent)
+    wanted = _name_config(request, None)
+    if request.system is not None or request.template is not None or request.parameters is not None:
+        wanted["system"] = render_system(request, agent)
+    wanted = {name: value for name, value in wanted.items() if value is not None}
     if tools is not None and "allowed_tools" not in {**session.config, **wanted}:
         wanted["tools"] = list(tools)
     changed = {name: value for name, value in wanted.items() if session.config.get(name) != value}
@@ -485,8 +467,10 @@ async def _change(
     labels = {name: value for name, value in (request.labels or {}).items() if session.labels.get(name) != value}
     if labels:
         changed["labels"] = labels
-    metadata = changed_metadata(request, session.details.get("metadata") or {})
+    stored = session.details.get("metadata") or {}
+    metadata = {name: value for name, value in (request.metadata or {}).items() if stored.get(name, ...) != value}
     if metadata:
+        _check_metadata({**stored, **metadata})
         changed["metadata"] = metadata
     if not changed:
         return
@@ -539,13 +523,6 @@ def check_affordable(settings: Settings, model: str | None, cap: Any) -> None:
     model = model or settings.model
     for candidate in candidate_models(settings) if model == AUTO else (model,):
         check_cap(candidate, cap)
-
-
-def _with_tools(setup: SessionSetup, tools: tuple[str, ...] | None) -> SessionSetup:
-    """Return a setup that names the tools of whoever drives the session here, unless it has a list of its own."""
-    if tools is None or "allowed_tools" in setup.config:
-        return setup
-    return replace(setup, config={**setup.config, "tools": list(tools)})
 
 
 def find_window(model: str | None, config: dict[str, Any]) -> int | None:

@@ -76,9 +76,7 @@ async def hydrate_session(
     latest = await read_latest(conn, lineage, MESSAGES, upto=upto, limit=limit + 1)
     messages = latest[-limit:]
     state = await read_open_state(conn, session, lineage, most=MAX_OPEN_EVENTS)
-    own, thread_of = await seeds.read(conn, session.id), session.config.get("seeds")
-    if thread_of not in (None, session.id):
-        own += [seed for seed in await seeds.read(conn, thread_of) if seed.role != "system"]
+    own = await seeds.read_with_thread(conn, session)
     view = await views.load_view(conn, session.id)
     return HydratedSession(
         session=session,

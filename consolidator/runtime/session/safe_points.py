@@ -67,6 +67,13 @@ async def find_safe_point(conn: Connection, session: SessionRow, lineage: Lineag
     return SafePoint(seq, fold_open_state(before, settled_to=start, head=seq).settled_to)
 
 
+async def find_safe_before(conn: Connection, session: SessionRow, lineage: Lineage, seq: int) -> int:
+    """Return the last safe point before an event of a session's past. Raises UsageError where it is not there."""
+    _check_is_there(session, lineage, seq)
+    start, log = await _read_turn(conn, session, lineage, seq)
+    return max(safe for safe in _find_safe(session, log, start) if safe < seq)
+
+
 async def _read_turn(conn: Connection, session: SessionRow, lineage: Lineage, upto: int) -> tuple[int, list[Event]]:
     """Return a position up to which nothing is open, and the events after it, up to a position.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from consolidator.errors import UsageError
+from consolidator.formats.common.json_parsing import exceeds_max_depth
 from consolidator.process import run_in_thread
 from consolidator.runtime.session.outcome import Outcome, to_text, truncate
 
@@ -88,21 +89,17 @@ def _create_model(name: str, fields: dict[str, Any]) -> tuple[type[BaseModel], d
     return model, _without_titles(schema)
 
 
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop the titles, which only repeat the names. A property named `title` stays."""
-    kept = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
-    for key in ("properties", "$defs"):
-        if isinstance(kept.get(key), dict):
-            kept[key] = {
-                name: _without_titles(child) if isinstance(child, dict) else child for name, child in kept[key].items()
-            }
-    for key in ("items", "additionalProperties"):
-        if isinstance(kept.get(key), dict):
-            kept[key] = _without_titles(kept[key])
-    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        if isinstance(kept.get(key), list):
-            kept[key] = [_without_titles(child) if isinstance(child, dict) else child for child in kept[key]]
-    return kept
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles, which only repeat the names. A property named `title` stays, and so does any value."""
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: child if key in ("default", "enum", "const", "examples") else _without_titles(child)
+        for key, child in schema.items()
+        if key != "title" or not isinstance(child, str)
+    }
 
 
 def parse_arguments(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -202,22 +199,6 @@ def _to_json(value: Any) -> Any:
 
 
 MAX_DEPTH = 100  # levels of a call's arguments, and of a tool's result
-
-
-def nesting_depth(value: Any, limit: int = MAX_DEPTH) -> int:
-    """Return how many levels of objects and lists a value has; at most `limit` + 1 are counted."""
-    depth, level = 0, [value]
-    while level and depth <= limit:
-        level = [
-            item
-            for container in level
-            if isinstance(container, (dict, list))
-            for item in (container.values() if isinstance(container, dict) else container)
-        ]
-        depth += 1 if level else 0
-    return depth
-
-
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model
 MAX_LOGGED_BYTES = 16 * 1024 * 1024  # of a result, kept in the log
@@ -410,7 +391,7 @@ def _to_outcome(tool: Tool, result: FunctionResult) -> Outcome:
 
 def _limit_content(content: Any) -> Any:
     """Return a result as the log keeps it; raise ValueError for one that is nested too deep."""
-    if nesting_depth(content) > MAX_DEPTH:
+    if exceeds_max_depth(content, MAX_DEPTH):
         raise ValueError("nested too deep")
     if isinstance(content, str) and len(content) > MAX_LOGGED_BYTES:  # before it is encoded, which copies it
         half = MAX_LOGGED_BYTES // 2

@@ -13,7 +13,7 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.database import Connection
-from consolidator.errors import ModelError, ModelUnavailable, UsageError
+from consolidator.errors import ModelError, ModelUnavailable, NotFound, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.agent import AUTO
 from consolidator.models.event import EventRow, NewEvent
@@ -44,7 +44,7 @@ from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import generation as store
 from consolidator.store.turns import turns
-from consolidator.store.turns.context import SessionView, found_view, view_query
+from consolidator.store.turns.context import SessionView, load_view
 
 MAX_ATTEMPTS = 3  # to call the model within one step
 MAX_CALLS = 64  # of one answer that are run
@@ -159,11 +159,13 @@ class SessionStepper:
         """
         session_id, session = self.lease.session_id, self._session
         reads_own = not self.lease.session.may_read_ancestors
-        queries: list[RowQuery[Any]] = [view_query(session_id)]
-        queries += [sessions.get_query(session_id)] if session is None else []
-        queries += [events.open_end_query(session_id)] if reads_own else []
-        rows = await fetch_together(conn, *queries)
-        self._session, self._view = None, found_view(session_id, rows[0])
+        queries: list[RowQuery[Any, str]] = [load_view]
+        queries += [sessions.get] if session is None else []
+        queries += [events.read_open_end] if reads_own else []
+        rows = await fetch_together(conn, queries, session_id)
+        if not rows[0]:
+            raise NotFound(sessions.MISSING.format(session_id))
+        self._session, self._view = None, rows[0][0]
         return session or rows[1][0], rows[-1] if reads_own else None
 
     async def deliver_backlog(self) -> None:

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from consolidator.database import Connection
+from consolidator.formats.common.json_parsing import exceeds_max_depth
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
@@ -24,7 +25,7 @@ from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.lease import Lease, Steered
 from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
-from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox, nesting_depth
+from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
 from consolidator.store.log import events
@@ -52,7 +53,7 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
         tool = tools.get(streamed.tool)
         arguments = streamed.parsed_arguments()
-        is_too_deep = nesting_depth(arguments) > MAX_DEPTH
+        is_too_deep = exceeds_max_depth(arguments, MAX_DEPTH)
         refusal = f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels." if is_too_deep else None
         is_alone = (
             tool is None or refusal is not None or tool.needs_approval or not tool.idempotent or tool.changes_session

@@ -151,8 +151,10 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     fixes = [row for row in rows if is_owner and _tells_a_step(row) and not is_said(row, known.values())]
     ordered = sorted((fact for fact in facts if fact.kind in WISH_KINDS), key=lambda fact: fact.kind == "decision")
     wishes, more_wishes = _split_items(ordered[:MAX_WISHES], WISH_TOKENS)
+    own = {f"{lesson.kind} {lesson.key}" for lesson in known.values()}  # by which a received lesson is known
     observed = sorted(  # what happened to a call is told by lessons, too
-        (fact for fact in facts if fact.kind == OBSERVATION), key=lambda fact: fact.predicate in BY_LESSONS
+        (fact for fact in facts if fact.kind == OBSERVATION and fact.value not in own),
+        key=lambda fact: fact.predicate in BY_LESSONS,
     )
     observations, more_observations = _split_items(observed[:MAX_OBSERVATIONS], OBSERVED_TOKENS)
     sections = [

@@ -152,7 +152,7 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
         history = await lookup.load_fact_history(conn, fact)
         if fact.superseded_at is None:
             corrected = [each.id for each in history if is_correction(fact, each)]
-            fact = await _load_fact(conn, corrected[0], viewer) if corrected else fact
+            fact = await load_fact(conn, corrected[0], viewer) if corrected else fact
         now = database.clock.now()
         values = _correction_values(fact) | {
             "owner": fact.project or fact.peer or "",
@@ -257,12 +257,14 @@ async def _index(conn: Connection, agent: str, ids: Sequence[str]) -> None:
 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
-    fact = await _load_fact(conn, fact_id, viewer)
+    fact = await load_fact(conn, fact_id, viewer)
     await scopes.lock_agents(conn, [fact.agent])
-    return await _load_fact(conn, fact.id, viewer)
+    return await load_fact(conn, fact.id, viewer)
 
 
-async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
+async def load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
+    """Return the fact of an id, or of the beginning of one; raise NotFound where the viewer reaches none."""
+
     async def is_visible(whole_id: str) -> bool:
         row = await lookup.load_fact(conn, whole_id)
         return row is not None and await _is_visible(conn, row, viewer)

@@ -17,6 +17,7 @@ _MAX_READ = 50  # ids of a kind that begin alike, of which those are looked for 
 _MAX_LISTED = 8
 _TITLE_LENGTH = 60  # characters
 _PREFIX = re.compile(rf"(?:[A-Za-z]+_)?[0-9A-Za-z]{{{MIN_PREFIX},}}")
+_CITATION = re.compile(r"\[?(?:(?:fact|lesson|procedure|solution):)?(\w+)\]?")
 
 
 async def resolve_id(
@@ -24,9 +25,10 @@ async def resolve_id(
 ) -> str:
     """Return the whole id that `name` begins, of those that `is_reached` lets pass; `name` where there is none.
 
-    Raises UsageError, which lists them, where there are several. What is not reached counts as not there.
+    `name` may be a citation, such as "[fact:5b0c17aa]". Raises UsageError, which lists them, where there are several.
+    What is not reached counts as not there.
     """
-    name = name.strip()
+    name = read_citation(name)
     if not _PREFIX.fullmatch(name):
         return name
     prefix = name.upper() if kinds[0] in ("run", "dead_letter") else name.lower()
@@ -38,6 +40,12 @@ async def resolve_id(
     if len(rows) > 1:
         raise UsageError(_describe_several(name, rows))
     return rows[0].id if rows else name
+
+
+def read_citation(name: str) -> str:
+    """Return the id in a citation; any other text as it is, without spaces around it."""
+    cited = _CITATION.fullmatch(name.strip())
+    return cited[1] if cited else name.strip()
 
 
 def _describe_several(name: str, rows: Sequence[lookup.NamedRow]) -> str:

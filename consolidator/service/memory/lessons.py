@@ -119,12 +119,25 @@ async def _open_lesson(
     """Yield a lesson that no merge changes meanwhile; `lesson_id` may be the beginning of an id."""
     viewer.check_may("write")
     async with database.transaction() as conn:
-        lesson_id = await resolve_id(conn, lesson_id, ("lesson",))
-        row = await lessons.load_lesson(conn, lesson_id, viewer.peer or "")
-        if row is None or not is_reached(row, viewer):
-            raise NotFound(f"there is no lesson {lesson_id!r}")
+        row = await load_lesson(conn, lesson_id, viewer)
         await lessons.lock_scopes(conn, [(row.person, row.project)])
         yield conn, row
+
+
+async def load_lesson(conn: Connection, lesson_id: str, viewer: Viewer) -> LessonRow:
+    """Return the lesson of an id, or of the beginning of one; raise NotFound where the viewer reaches none."""
+
+    async def find(whole_id: str) -> LessonRow | None:
+        row = await lessons.load_lesson(conn, whole_id, viewer.peer or "")
+        return row if row is not None and is_reached(row, viewer) else None
+
+    async def is_visible(whole_id: str) -> bool:
+        return await find(whole_id) is not None
+
+    row = await find(await resolve_id(conn, lesson_id, ("lesson",), is_visible))
+    if row is None:
+        raise NotFound(f"there is no lesson {lesson_id!r}")
+    return row
 
 
 def is_reached(row: LessonRow, viewer: Viewer) -> bool:

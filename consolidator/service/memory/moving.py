@@ -25,7 +25,8 @@ from consolidator.errors import ImportRefused
 from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
-from consolidator.memory.facts.candidates import session_context
+from consolidator.memory.facts.candidates import COUNTED_PREDICATES, session_context
+from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.remembered import (
     MAX_STATEMENT_CHARS,
     RECEIVED,
@@ -57,9 +58,7 @@ from consolidator.store.sessions import sessions
 NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
-MAX_QUOTES, MAX_QUOTE = 3, 300
-
-
+MAX_QUOTES, MAX_QUOTE, MAX_SENTENCE = 3, 300, 1000
 MAX_DOCUMENTS = 200  # of a folder
 _POINT = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(.+(?:\n[ \t]+(?![-*+\d ]).+)*)", re.MULTILINE)  # of a list
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -126,12 +125,15 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
     cited = {row.id: row for row in rows}
     for fact in believed:
         own = [row for id in fact.evidence if (row := cited.get(id)) and row.extractor != RECEIVED_EXTRACTOR]
-        if own and fact.confidence == "explicit" and not fact.peer:
-            shared = {name: getattr(fact, name) for name in ("agent", "subject", "predicate", "value", "sentence")}
+        predicate = "rule" if fact.predicate == "instruction" else fact.predicate  # an accepted one is a rule
+        is_counted = predicate in COUNTED_PREDICATES  # of answers here, which say nothing elsewhere
+        if own and fact.confidence == "explicit" and fact.value and not fact.peer and not is_counted:
+            shared = {name: getattr(fact, name) for name in ("agent", "subject", "value", "sentence")}
             yield _row(
                 "observation" if fact.kind == "observation" else "fact",
                 [(row.quote, row.occurred_at, row.session_id) for row in own],
                 **shared,
+                predicate=predicate,
                 project=fact.project if fact.level == "project" else None,
                 fact_kind=fact.kind,
                 trust=fact.trust,
@@ -184,10 +186,10 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
 Proofs = Sequence[tuple[str, datetime | None, str]]  # quote, when, session
 
 
-def _told(kind: str, proofs: Proofs, *, value: str, **more: Any) -> MovedMemory:
+def _told(kind: str, proofs: Proofs, *, value: str, sentence: str, **more: Any) -> MovedMemory:
     """Return the row of what is no fact: its words are what is told, its key is what a later bundle knows it by."""
     shared = {"subject": "project", "predicate": f"received_{kind}", "fact_kind": "observation", "trust": "agent"}
-    return _row(kind, proofs, value=value[:MAX_QUOTE], **shared, **more)
+    return _row(kind, proofs, value=value[:MAX_QUOTE], sentence=sentence[:MAX_SENTENCE], **shared, **more)
 
 
 def _row(kind: str, proofs: Proofs, *, project: str | None, **values: Any) -> MovedMemory:
@@ -199,7 +201,7 @@ def _row(kind: str, proofs: Proofs, *, project: str | None, **values: Any) -> Mo
 
 def read_bundle(text: str, key: str) -> MemoryBundle:
     """Return what a bundle holds, and whether this key signed it. Raises ImportRefused for one that is damaged."""
-    lines = text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
     if len(text) > MAX_BYTES or any(len(line) > MAX_LINE for line in lines):
         raise ImportRefused("this is no memory bundle: it is too long; nothing was written")
     try:
@@ -233,6 +235,8 @@ def read_documents(path: Path, project: str | None = None) -> MemoryBundle:
     """
     files = sorted(path.rglob("*.md"))[:MAX_DOCUMENTS] if path.is_dir() else [path]
     rows = [row for file in files for row in _read_points(file, project or _find_project(file))]
+    if not rows:
+        raise ImportRefused(f"{path} has no list with points in Markdown: there is nothing to propose")
     return MemoryBundle(str(path).replace(str(Path.home()), "~", 1)[:200], is_signed=False, rows=rows)
 
 
@@ -275,12 +279,20 @@ async def import_memory(
     """
     viewer.check_may("admin")
     received = Received(bundle.installation, bundle.is_signed)
+    own = {_identify(row, None) async for row in _list_rows(database, None, viewer)}
     owners: dict[MemoryOwner, list[MovedMemory]] = defaultdict(list)
     for row in bundle.rows:
-        owners[_owner_of(row, project)].append(row)
+        if _identify(row, project) in own:  # what sessions here showed is told better, and counted by them
+            received.known += 1
+        else:
+            owners[_owner_of(row, project)].append(row)
     for owner, rows in owners.items():
         await _receive(database, owner, rows, received, viewer)
     return received
+
+
+def _identify(row: MovedMemory, project: str | None) -> tuple[MemoryOwner, str, str, str]:
+    return _owner_of(row, project), row.subject, row.predicate, normalize_value(row.value)
 
 
 def _owner_of(row: MovedMemory, project: str | None) -> MemoryOwner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -40,10 +41,11 @@ from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
+from consolidator.service.encoding import mark_invisible
 from consolidator.service.memory.lessons import load_lessons
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
-from consolidator.service.scope import narrow_scope
+from consolidator.service.scope import find_project, narrow_scope
 from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
@@ -135,6 +137,21 @@ async def recall(
                 conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
             )
     return RecallResult(answer.block, answer.items)
+
+
+async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
+    """Return what `recall` prints for a plain question in a directory; "" where a model would have to be asked."""
+    if static_vectors.embedding_name(settings) not in (None, static_vectors.NAME):
+        return ""
+    place = await find_project(database, directory)
+    result = await recall(database, query, MemoryScope(None, place), settings=settings)
+    return mark_invisible(result.block or describe_nothing(place)) + "\n"
+
+
+def describe_nothing(place: str | None) -> str:
+    """Return what is said where nothing is known, in a project or anywhere."""
+    hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
+    return f"{NOTHING_KNOWN}{hint}"
 
 
 async def answer_query(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,13 +21,13 @@ from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
-from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, reconcile_facts
-from consolidator.service.memory.lessons import forget_lesson, is_reached
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, load_fact, reconcile_facts
+from consolidator.service.memory.ids import read_citation
+from consolidator.service.memory.lessons import forget_lesson, load_lesson
 from consolidator.service.scope import narrow_scope
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
-from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX
 from consolidator.store.sessions import projects, sessions
 
@@ -99,7 +100,7 @@ async def forget(
     viewer may not: a person's word takes the scope `write`.
     """
     viewer.check_may("record")
-    name = " ".join(words.split())
+    name = read_citation(" ".join(words.split()))
     if not name:
         raise UsageError("name what to forget: a fact's id, or its words; `consolidator facts` lists them")
     if name.startswith(LESSON_PREFIX):
@@ -115,12 +116,11 @@ async def correct(database: Database, memory_id: str, text: str, *, viewer: View
 
     Raises what `correct_fact`, `remember` and `forget_lesson` raise.
     """
+    memory_id = read_citation(memory_id)
     if not memory_id.startswith(LESSON_PREFIX):
         return (await correct_fact(database, memory_id, text, viewer=viewer)).id
     async with database.connection() as conn:
-        lesson = await lessons.load_lesson(conn, memory_id, viewer.peer or "")
-    if lesson is None or not is_reached(lesson, viewer):
-        raise NotFound(f"there is no lesson {memory_id!r}")
+        lesson = await load_lesson(conn, memory_id, viewer)
     scope = MemoryScope(project=lesson.project, peer=lesson.person or None)
     stated = await remember(database, text, scope, viewer=viewer)
     await forget_lesson(database, lesson.id, viewer=viewer)
@@ -167,11 +167,8 @@ async def _find_fact_id(database: Database, name: str, scope: MemoryScope, viewe
     """Return the id of the one fact that a person means."""
     if _ID_PREFIX.fullmatch(name):
         async with database.connection() as conn:
-            ids = await facts.find_ids(conn, name, 2)
-        if len(ids) == 1:
-            return ids[0]
-        if ids:
-            raise UsageError(f"several facts begin with {name}: type more of the id")
+            with suppress(NotFound):
+                return (await load_fact(conn, name, viewer)).id
     filters = FactFilter(scope.agent, scope.project, scope.peer, query=name, limit=MAX_MATCHES + 1)
     rows = await list_facts(database, filters, viewer=viewer)
     if len(rows) == 1:

@@ -31,6 +31,7 @@ from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.facts import reconcile_facts
+from consolidator.service.memory.ids import read_citation
 from consolidator.service.scope import narrow_scope
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, rules
@@ -221,6 +222,7 @@ def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Ite
 async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
     """Return the proposal whose id is this or begins with it."""
     rows = await _list_visible(conn, viewer, agent=None, project=None)
+    rule_id = read_citation(rule_id)
     matching = [row for row in rows if rule_id and (row.fact_id or _id_of(row)).startswith(rule_id)]
     if not matching:
         raise NotFound(f"no proposal has the id {rule_id!r}; `consolidator rules` lists them")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from consolidator.database import Database
 from consolidator.errors import RequestUnderWay, UsageError
 from consolidator.llm.client import create_client
+from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
@@ -30,17 +31,20 @@ from consolidator.runtime.rerun.recording import (
 )
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.runtime.rerun.turns import Comparison, compare_runs, read_turns
-from consolidator.runtime.session.access import find_session
+from consolidator.runtime.session.access import find_session, read_past
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.safe_points import find_safe_before
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.harness import Harness
-from consolidator.runtime.turn.wake import wake_session
+from consolidator.runtime.turn.sessions import create_message
+from consolidator.runtime.turn.wake import step_session, wake_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import count_events, load_lineage
 
+GO_ON = "Go on."  # said to a model that is asked anew in the midst of a turn
 MAX_EVENTS = 2000  # of each session that a page compares
 _MAX_REQUESTED, _MAX_REMEMBERED = 2, 100  # reruns of a service at once, and those that it can still tell of
 
@@ -160,13 +164,47 @@ async def begin_rerun(
     first = run.messages[0]
     if first.seq > start:  # without the calls of the turn before
         run = await read_recording(database, recorded.id, after=first.seq - 1)
-    offered = await _offered_tools(database, settings, recorded, tools)
+    offered = list(tools) if tools is not None else await _offered_tools(database, recorded)
     toolbox = RecordedToolbox(offered, run.calls, live=live_tools)
-    with_tools = replace(overrides, tools=list(toolbox.names))
-    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=with_tools, is_rerun=True)
-    child = await create_child(database, settings, recorded.id, request, driver_tools=toolbox.names)
-    harness = Harness(database, settings, create_client(settings), toolbox)
-    return BegunRerun(harness, child.id, recorded.id, run)
+    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=overrides, is_rerun=True)
+    harness, child_id = await _open_branch(database, settings, recorded.id, request, toolbox)
+    return BegunRerun(harness, child_id, recorded.id, run)
+
+
+async def _open_branch(
+    database: Database, settings: Settings, recorded_id: str, request: ChildRequest, toolbox: RecordedToolbox
+) -> tuple[Harness, str]:
+    """Return a branch with recorded tools alone, and what drives it."""
+    overrides = replace(request.overrides, tools=list(toolbox.names))
+    request = replace(request, overrides=overrides)
+    child = await create_child(database, settings, recorded_id, request, driver_tools=toolbox.names)
+    return Harness(database, settings, create_client(settings), toolbox), child.id
+
+
+async def try_again(
+    database: Database, settings: Settings, session_id: str, seq: int, *, overrides: Overrides, model_calls: int
+) -> list[Event]:
+    """Ask a model anew what a recorded session did at an event, and return what it did in place of it.
+
+    It is a branch that is never evidence, from the last point before the event where nothing was open, with a word to
+    go on. Calls are answered from the recording, else not run; it ends with the calls of its last answer.
+    """
+    async with database.connection() as conn:
+        recorded = await sessions.get(conn, session_id)
+        at = await find_safe_before(conn, recorded, await load_lineage(conn, session_id, recorded), seq)
+    run = await read_recording(database, session_id, after=at)
+    toolbox = RecordedToolbox(await _offered_tools(database, recorded), run.calls)
+    request = ChildRequest(
+        kind="branch", branch_kind="sim", at=at, overrides=overrides, is_rerun=True, message=create_message(GO_ON)
+    )
+    harness, child_id = await _open_branch(database, settings, session_id, request, toolbox)
+    try:
+        for _ in range(model_calls):
+            if (await step_session(harness, child_id)).finish_reason != "tool_calls":
+                break
+    finally:
+        await harness.client.close()
+    return [event async for event in read_past(database, child_id, after=at)]
 
 
 async def rerun_session(database: Database, settings: Settings, source: str, **options: Any) -> Rerun:
@@ -225,13 +263,9 @@ class RequestedReruns:
         return self._reruns.get(session_id)
 
 
-async def _offered_tools(
-    database: Database, settings: Settings, recorded: SessionRow, tools: Sequence[Tool] | None
-) -> list[Tool]:
-    """Return the tools of a rerun: those given, else stand-ins for the recorded ones, and our own as they were."""
+async def _offered_tools(database: Database, recorded: SessionRow) -> list[Tool]:
+    """Return stand-ins for the tools of a recorded session, and our own as they were."""
     own = {tool.name: tool for tool in builtin_tools(BUILTIN_GROUPS)}
-    if tools is not None:
-        return list(tools)
     names = dict.fromkeys(str(name) for name in recorded.config.get("tools") or ())
     async with database.connection() as conn:
         lineage = await load_lineage(conn, recorded.id, recorded)

@@ -40,11 +40,7 @@ async def list_seeds(database: Database, session_id: str, *, viewer: Viewer = OW
     """
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
-        own = await seeds.read(conn, session.id)
-        thread_of = session.config.get("seeds")
-        if thread_of is None or thread_of == session.id:
-            return own
-        return [*own, *(seed for seed in await seeds.read(conn, thread_of) if seed.role != "system")]
+        return await seeds.read_with_thread(conn, session)
 
 
 async def hydrate_session(

@@ -249,7 +249,6 @@ async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
 
 
 supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by now")
-find_ids = Column[str, str, int](_SQL["ids_by_prefix"], "prefix limit")
 reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
 load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")
 

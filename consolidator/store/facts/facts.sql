@@ -245,9 +245,6 @@ where f.superseded_at is null and %(candidate)s = any(f.evidence) limit 1
 -- name: reopen_review
 update candidate set rejected = null where id = %(id)s and quarantined is not null and rejected = %(rejected)s returning *
 
--- name: ids_by_prefix
-select id from fact where id >= %(prefix)s and id < %(prefix)s || 'g' order by id limit %(limit)s
-
 -- name: save_stated_fact
 -- A fact that a person states in place of another; it has no other evidence.
 with was as (

@@ -10,10 +10,20 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import UsageError
 from consolidator.models.run import RevisionRow
 from consolidator.store.calls import scopes
-from consolidator.store.queries import Attempt, ColumnSet, Rows, Statement, Value, execute, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    Attempt,
+    ColumnSet,
+    OneRow,
+    Rows,
+    Statement,
+    Value,
+    execute,
+    fetch_value,
+    load,
+)
 
 _SQL = load("facts/revisions")
 FIRST_REVISION = 1  # what the nights read before any draft was promoted; it has no row
@@ -48,14 +58,6 @@ async def open_draft(conn: Connection, *, model: str, choice: Mapping[str, Any],
     values = {"model": model, "choice": Jsonb(dict(choice)), "now": now}
     draft = await fetch_value(conn, _SQL["find_draft"], values)
     return int(await fetch_value(conn, _SQL["create_draft"], values) if draft is None else draft)
-
-
-async def get(conn: Connection, revision: int) -> RevisionRow:
-    """Return a revision; raise NotFound if there is none with this number."""
-    row = await fetch_one(conn, RevisionRow, _SQL["get"], {"id": revision})
-    if row is None:
-        raise NotFound(f"there is no revision {revision}; `consolidator revisions` lists them")
-    return row
 
 
 async def promote(conn: Connection, revision: int, now: datetime) -> None:
@@ -113,6 +115,9 @@ async def _require_draft(conn: Connection, revision: int) -> None:
         raise UsageError(f"revision {revision} is not a draft, it is {status}")
 
 
+get = OneRow[RevisionRow, int](
+    RevisionRow, _SQL["get"], missing="there is no revision {}; `consolidator revisions` lists them"
+)
 get_current = Value[int](_SQL["current"])
 list_revisions = Rows[RevisionSummaryRow, int](RevisionSummaryRow, _SQL["list"])
 list_believed = Rows[BelievedFactRow](BelievedFactRow, _SQL["believed"])

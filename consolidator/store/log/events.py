@@ -21,17 +21,7 @@ from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
 from consolidator.store.log.seals import canonical_json, hash_canonical, hash_content, hash_event
-from consolidator.store.queries import (
-    RowQuery,
-    Rows,
-    Value,
-    execute,
-    execute_each,
-    fetch_all,
-    fetch_each,
-    fetch_one,
-    load,
-)
+from consolidator.store.queries import Rows, Value, execute, execute_each, fetch_all, fetch_each, fetch_one, load
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -385,11 +375,6 @@ async def read(
     return await complete(conn, await read_rows(conn, span, limit=limit))
 
 
-def open_end_query(session_id: str) -> RowQuery[EventRow]:
-    """Return the query for the rows of a session's own log after its settled mark."""
-    return RowQuery(EventRow, _SQL["read_open_end"], {"session": session_id})
-
-
 async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
     """Return the first `limit` events of each span, complete, in one round trip (two where there are blobs)."""
     spans_rows = await fetch_each(conn, EventRow, _SQL["read"], [{**span.values(), "limit": limit} for span in spans])
@@ -453,6 +438,8 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
     )
 
 
+# The rows of a session's own log after its settled mark.
+read_open_end = Rows[EventRow, str](EventRow, _SQL["read_open_end"])
 read_rows = Rows[EventRow, Span](EventRow, _SQL["read"], "*", limit=None)
 _read_outline = Rows[OutlineRow, Span](OutlineRow, _SQL["outline"], "*")
 # Marks the events of a span that waited for a model as learned from, except dead letters; returns how many.

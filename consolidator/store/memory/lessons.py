@@ -118,5 +118,6 @@ choose = Statement[str, bool, bool](_SQL["choose"], "id pinned corrects")
 retire_others = Value[int, str, str, Sequence[str], Provenance](_SQL["retire_others"], "person project kept *")
 # The traces of a person's latest sessions in a project, of all agents; none of dry runs.
 list_traces = Rows[TraceRow, str, str](TraceRow, _SQL["traces"], "person project", binary=True)
+list_traces_of = Rows[TraceRow, Sequence[str]](TraceRow, _SQL["traces_of"], "sessions", binary=True)
 save_each = UpsertEach(_SQL["save"], order="id")  # None also where a person has forgotten it
 _lock = StatementEach(_SQL["lock"], "bucket", order="bucket")

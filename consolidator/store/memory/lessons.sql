@@ -10,6 +10,10 @@ from digest d join session s on s.id = d.session_id and not s.simulated
 where d.project = %(project)s and d.peer = %(person)s and d.trace <> ''
 order by d.last_at desc, d.session_id desc limit %(limit)s
 
+-- name: traces_of
+select d.session_id, s.root_id, s.agent, d.trace from digest d join session s on s.id = d.session_id
+where d.session_id = any(%(sessions)s) and d.trace <> ''
+
 -- name: save
 insert into lesson (id, person, project, kind, key, line, score, harm, body, learned_at, updated_at, run_id, cause)
 values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key!)s, %(line!)s, %(score)s, %(harm)s, %(body)s, %(learned_at)s,

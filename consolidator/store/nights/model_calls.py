@@ -22,7 +22,6 @@ from consolidator.store.queries import (
     Statement,
     Value,
     execute,
-    fetch_row,
     fetch_value,
     load,
 )
@@ -92,13 +91,13 @@ async def get_answer(conn: Connection, key: str) -> str | None:
 async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
-    return await fetch_row(conn, RunSpending, _SQL["spending"], {"run": run_id})
+    return await _sum_spending(conn, run_id)
 
 
 async def load_day(conn: Connection, model: str, since: datetime) -> DaySpending:
     """Lock a model's budget until the transaction ends; return what all runs have spent or reserved since a time."""
     await execute(conn, _SQL["lock_budget"], {"run": model})
-    return await fetch_row(conn, DaySpending, _SQL["day"], {"model": model, "since": since})
+    return await _sum_day(conn, model, since)
 
 
 async def find_outage(conn: Connection, run_id: str) -> str | None:
@@ -146,3 +145,5 @@ settle_call = Statement[str, CallUsage](_SQL["settle"], "id *")
 save_answer = Statement[str, str](_SQL["save_answer"], "key text")
 queue_question = Attempt[ModelQuestionRow](_SQL["queue"], "*")  # False where it is queued already
 take_turn = Value[float, float](_SQL["take_turn"], "seconds")
+_sum_spending = OneRow[RunSpending, str](RunSpending, _SQL["spending"])
+_sum_day = OneRow[DaySpending, str, datetime](DaySpending, _SQL["day"], "model since")

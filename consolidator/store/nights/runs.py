@@ -11,7 +11,6 @@ from psycopg.types.json import Jsonb
 from ulid import ULID
 
 from consolidator.database.partitions import Connection
-from consolidator.errors import NotFound
 from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
 from consolidator.store.queries import (
     Attempt,
@@ -25,8 +24,6 @@ from consolidator.store.queries import (
     Value,
     execute,
     fetch_all,
-    fetch_one,
-    fetch_row,
     fetch_value,
     load,
 )
@@ -106,15 +103,7 @@ async def start(
         "arguments": Jsonb(arguments or {}),
     }
     await execute(conn, _SQL["start"], values)
-    return await fetch_row(conn, RunRow, _SQL["at_scheduled_time"], values)
-
-
-async def get(conn: Connection, run_id: str) -> RunRow:
-    """Return a run; raise NotFound if there is none with this id."""
-    run = await fetch_one(conn, RunRow, _SQL["get"], {"id": run_id})
-    if run is None:
-        raise NotFound(f"no run {run_id!r}; `consolidator runs` lists them")
-    return run
+    return await _at_scheduled_time(conn, job, scheduled_at)
 
 
 async def claim_units(
@@ -204,6 +193,8 @@ settle_dead_letters = Statement[str, Sequence[int], str, datetime](
 )
 
 
+get = OneRow[RunRow, str](RunRow, _SQL["get"], missing="no run {!r}; `consolidator runs` lists them")
+_at_scheduled_time = OneRow[RunRow, str, datetime](RunRow, _SQL["at_scheduled_time"], "job scheduled_at")
 find_unfinished = FirstRow[RunRow](RunRow, _SQL["unfinished"])
 last_scheduled = Value[datetime | None, str](_SQL["last_scheduled"], "job")
 add_units = Statement[str, UnitKind, Sequence[str]](_SQL["add_units"], "run_id kind names", phase=0, reopen=False)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from consolidator.database import Connection
-from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.store.queries import Attempt, FirstRow, OneRow, Rows, Statement, fetch_one, load
+from consolidator.store.queries import Attempt, FirstRow, OneRow, Rows, Statement, load
 
 _SQL = load("sessions/checkpoints")
 
@@ -25,22 +23,8 @@ class SpendSum:
     cost: Decimal  # USD
 
 
-async def get(conn: Connection, checkpoint_id: str) -> CheckpointRow:
-    """Return a checkpoint; raise NotFound if there is none, or none any more."""
-    checkpoint = await fetch_one(conn, CheckpointRow, _SQL["get"], {"id": checkpoint_id})
-    if checkpoint is None:
-        raise not_found(checkpoint_id)
-    return checkpoint
-
-
-def not_found(checkpoint_id: str) -> NotFound:
-    """Return the error for a checkpoint that is not there."""
-    return NotFound(
-        f"no checkpoint {checkpoint_id!r}; they expire, and `consolidator session checkpoint SESSION --list` lists the "
-        "ones left"
-    )
-
-
+MISSING = "no checkpoint {!r}; they expire, and `consolidator session checkpoint SESSION --list` lists the ones left"
+get = OneRow[CheckpointRow, str](CheckpointRow, _SQL["get"], missing=MISSING)
 delete_expired = Statement[datetime](_SQL["delete_expired"])
 
 

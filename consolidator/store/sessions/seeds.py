@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
 from consolidator.models.seed import Seed, SeedRow
+from consolidator.models.session import SessionRow
 from consolidator.store.queries import Rows, StatementEach, fetch_all, load, row_values
 
 _SQL = load("sessions/seeds")
@@ -30,6 +31,14 @@ async def read_latest(conn: Connection, session_id: str, *, characters: int) -> 
     """
     rows = await fetch_all(conn, _CountedSeed, _SQL["read_latest"], {"session": session_id, "characters": characters})
     return list(rows), rows[0].total if rows else 0
+
+
+async def read_with_thread(conn: Connection, session: SessionRow) -> list[SeedRow]:
+    """Return a session's seeds, in order; of a child that reads its ancestor's thread, that follows its own."""
+    own, thread_of = await read(conn, session.id), session.config.get("seeds")
+    if thread_of in (None, session.id):
+        return own
+    return [*own, *(seed for seed in await read(conn, thread_of) if seed.role != "system")]
 
 
 read = Rows[SeedRow, str](SeedRow, _SQL["read"])

@@ -19,15 +19,14 @@ from consolidator.store.queries import (
     Column,
     ColumnSet,
     FirstRow,
+    OneRow,
     Pairs,
-    RowQuery,
     Rows,
     Statement,
     Tuples,
     execute,
     execute_each,
     fetch_all,
-    fetch_one,
     fetch_value,
     load,
 )
@@ -143,22 +142,7 @@ async def find_answered(conn: Connection, key: str, recorded_by: str, idempotenc
     return None if session_id is None else str(session_id)
 
 
-def get_query(session_id: str) -> RowQuery[SessionRow]:
-    """Return the query for a session's row."""
-    return RowQuery(SessionRow, _SQL["get"], {"id": session_id})
-
-
-async def get(conn: Connection, session_id: str) -> SessionRow:
-    """Return a session; raise NotFound if there is none."""
-    session = await fetch_one(conn, SessionRow, _SQL["get"], {"id": session_id})
-    if session is None:
-        raise not_found(session_id)
-    return session
-
-
-def not_found(session_id: str) -> NotFound:
-    """Return the error for an id that no session has."""
-    return NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
+MISSING = "no session {!r}; `consolidator session list` lists them"  # of an id that no session has
 
 
 async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
@@ -196,6 +180,7 @@ async def make_current(conn: Connection, session_id: str) -> bool:
     return True
 
 
+get = OneRow[SessionRow, str](SessionRow, _SQL["get"], missing=MISSING)
 get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
 find_recorded = Pairs[str, str, list[str], str](_SQL["find_recorded"], "keys recorded_by")
 list_ids = Column[str](_SQL["list_ids"])

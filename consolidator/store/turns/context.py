@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.errors import NotFound
 from consolidator.models import ESCAPED
 from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event, EventRow
@@ -16,8 +15,9 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
 from consolidator.store.log.events import Span
-from consolidator.store.queries import FirstRow, RowQuery, Rows, Statement, Value, fetch_all, load
+from consolidator.store.queries import FirstRow, OneRow, Rows, Statement, Value, fetch_all, load
 from consolidator.store.sessions.lineage import read_rows
+from consolidator.store.sessions.sessions import MISSING
 
 _SQL = load("turns/context")
 _NOTE = 100  # bytes of the note about the bytes left out
@@ -63,23 +63,6 @@ class DeliveredChunk(ChunkRow):
     """A chunk of a message, and how far its message reached a channel."""
 
     reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
-
-
-async def load_view(conn: Connection, session_id: str) -> SessionView:
-    """Return what is folded of a session's past; raise NotFound if there is no such session."""
-    return found_view(session_id, await fetch_all(conn, SessionView, _SQL["load_view"], {"session": session_id}))
-
-
-def view_query(session_id: str) -> RowQuery[SessionView]:
-    """Return the query for what is folded of a session's past; `found_view` takes its rows."""
-    return RowQuery(SessionView, _SQL["load_view"], {"session": session_id})
-
-
-def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
-    """Return the view among the rows of its query; raise NotFound if there is no such session."""
-    if not rows:
-        raise NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
-    return rows[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +116,7 @@ async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: i
             row.data[blobs.REFS] = {name: ref for name, ref in refs.items() if name != "content"}
 
 
+load_view = OneRow[SessionView, str](SessionView, _SQL["load_view"], missing=MISSING)
 find_scratchpad_setter = FirstRow[ScratchpadSetter, str, int](
     ScratchpadSetter, _SQL["find_scratchpad_setter"], "session seq"
 )

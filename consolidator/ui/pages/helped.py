@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,15 +39,6 @@ class Chart:
     top: str  # the figure at its upper end
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A value of one week, as a share of the chart's height."""
-
-    kind: str
-    share: float | None  # None where there was nothing
-    title: str
-
-
 async def show_helped(page: PageRequest) -> Response:
     """Show what came of memory in the last half year."""
     today = page.database.clock.now()
@@ -71,69 +62,60 @@ async def show_helped(page: PageRequest) -> Response:
 
 def draw_weeks(weeks: Sequence[WeekRow]) -> list[Chart]:
     """Return the charts of weeks that follow each other."""
-    told, told_failed = (sum(getattr(row, name) for row in weeks) for name in ("told", "told_failed"))
-    untold, untold_failed = (sum(getattr(row, name) for row in weeks) for name in ("untold", "untold_failed"))
-    runs, failed = (sum(getattr(row, name) for row in weeks) for name in ("runs", "runs_failed"))
-    tokens, sessions = (sum(getattr(row, name) for row in weeks) for name in ("tokens", "sessions"))
+
+    def total(name: str) -> int:
+        return sum(getattr(row, name) for row in weeks)
+
+    untold = _bars(weeks, "untold", 0, 2, [(row.untold_failed, row.untold) for row in weeks], "came back untold")
+    told = _bars(weeks, "told", 1, 2, [(row.told_failed, row.told) for row in weeks], "came back though it was told")
+    ran = [(row.runs - row.runs_failed, row.runs) for row in weeks]
     most = max((row.tokens for row in weeks), default=0)
-    failures = [
-        [
-            _share("untold", row.untold_failed, row.untold, "came back where nobody was told", row),
-            _share("told", row.told_failed, row.told, "came back though it was told", row),
-        ]
-        for row in weeks
-    ]
-    tries = [[_share("ran", row.runs - row.runs_failed, row.runs, "ran at the first try", row)] for row in weeks]
-    spent = [
-        [_Figure("spent", row.tokens / most if row.tokens else None, f"{row.monday}: {count_of(row.tokens, 'token')}")]
-        for row in weeks
-    ]
     return [
         Chart(
             "Failures that came back",
-            f"A failure that memory knows came back in {_of(told_failed, told)} after it was told, "
-            f"and in {_of(untold_failed, untold)} without.",
+            f"A failure that memory knows came back in {_of(total('told_failed'), total('told'))} after it was told, "
+            f"and in {_of(total('untold_failed'), total('untold'))} without.",
             {"untold": "not told", "told": "told"},
-            _place(failures),
+            [*untold, *told],
             "100%",
         ),
         Chart(
             "Commands that ran at the first try",
-            f"Commands that memory knows how to run worked at once in {_of(runs - failed, runs)}.",
+            "Commands that memory knows how to run worked at once in "
+            f"{_of(total('runs') - total('runs_failed'), total('runs'))}.",
             {},
-            _place(tries),
+            _bars(weeks, "ran", 0, 1, ran, "worked at once"),
             "100%",
         ),
         Chart(
             "Tokens spent on telling",
-            f"{count_of(tokens, 'token')} in {count_of(sessions, 'session')}, a session counted in each of its weeks.",
+            f"{count_of(total('tokens'), 'token')} in {count_of(total('sessions'), 'session')}, "
+            "a session counted in each of its weeks.",
             {},
-            _place(spent),
+            _bars(weeks, "spent", 0, 1, [(row.tokens, most if row.tokens else 0) for row in weeks]),
             f"{most:,}",
         ),
     ]
 
 
-def _of(count: int, total: int) -> str:
-    share = f" ({count / total:.0%})" if total else ""
-    return f"{count:,} of {count_of(total, 'chance')}{share}"
+def _of(count: int, whole: int) -> str:
+    share = f" ({count / whole:.0%})" if whole else ""
+    return f"{count:,} of {count_of(whole, 'chance')}{share}"
 
 
-def _share(kind: str, count: int, total: int, words: str, row: WeekRow) -> _Figure:
-    return _Figure(kind, count / total if total else None, f"{row.monday}: {words} in {_of(count, total)}")
-
-
-def _place(weeks: Sequence[Iterable[_Figure]]) -> list[Bar]:
-    """Return the bars of each week side by side; a share of nothing is a line at the bottom."""
-    bars: list[Bar] = []
+def _bars(
+    weeks: Sequence[WeekRow], kind: str, place: int, places: int, shares: Sequence[tuple[int, int]], words: str = ""
+) -> list[Bar]:
+    """Return a bar for each week that has anything: at one of so many places of the week, as high as its share."""
     step = (WIDTH - LEFT) / max(1, len(weeks))
-    for number, figures in enumerate(map(list, weeks)):
-        width = min(BAR, (step - 2 * GAP) / len(figures))
-        for place, figure in enumerate(figures):
-            if figure.share is not None:
-                height = round(max(1.5, figure.share * (BOTTOM - TOP)), 1)
-                x = round(LEFT + step * number + place * (width + GAP), 1)
-                bars.append(Bar(figure.kind, x, BOTTOM - height, round(width, 1), height, figure.title))
+    width = min(BAR, (step - 2 * GAP) / places)
+    bars = []
+    for number, (row, (count, whole)) in enumerate(zip(weeks, shares, strict=True)):
+        if whole:
+            height = round(max(1.5, count / whole * (BOTTOM - TOP)), 1)
+            said = f"{words} in {_of(count, whole)}" if words else count_of(count, "token")
+            x = round(LEFT + step * number + place * (width + GAP), 1)
+            bars.append(Bar(kind, x, BOTTOM - height, round(width, 1), height, f"{row.monday}: {said}"))
     return bars
 
 

@@ -483,7 +483,7 @@ async def test_what_is_over_is_recalled_and_explained_with_its_end(
         await run_job(database, with_model(settings, server))
     (only,) = await load_believed_facts(database)
     (line,) = [item.line for item in (await recall.recall(database, "Bern flat")).items if item.kind == "fact"]
-    assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
+    assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id'][:8]}]"
     assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
     async with database.connection() as conn:
         for year, count in ((2019, 1), (2021, 0)):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ulid import ULID
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
@@ -15,12 +17,15 @@ from consolidator.service.memory.brief import brief
 from consolidator.service.memory.daily import list_weeks
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import choose_lesson, list_lessons
+from consolidator.service.memory.proving import prove_lessons
 from consolidator.service.nights.night_digest import preview_digest
 from consolidator.settings import Settings
 from consolidator.store.memory import injections
 from consolidator.store.memory.lessons import LessonRow, lesson_id
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.conftest import OpenDatabase
 from tests.nights import run_next_night
+from tests.runtime import create_settings
 from tests.support import call_and_result, later, log_events, user_message
 
 SHOP = "/work/shop"
@@ -133,3 +138,33 @@ async def test_a_digest_says_what_came_of_telling(database: Database, clock: Fro
         "told in 1 session, the failure came back in 0 of 1 (0% to 79%), untold it failed in 3 of 3, at 1.0 calls, "
         "0.0 min and 17 tokens each\n"
     )
+
+
+async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_evidence(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for name in ("s1", "s2", "s3"):
+        await log_session(database, name, WRONG, RIGHT)
+    await run_next_night(database, clock, settings)
+    before = await load_wrapper(database)
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        is_told = before.line in str(request["messages"][0])
+        return ScriptedReply.calling(("Bash", {"command": RIGHT[0] if is_told else WRONG[0]}))
+
+    async with ModelServer(answers=answer) as server:
+        configured = create_settings(server, settings.home)
+        trials = [trial async for trial in prove_lessons(database, configured, before.id[:8], budget=8)]
+        with pytest.raises(UsageError, match="nothing to try"):
+            _ = [trial async for trial in prove_lessons(database, configured, filters=LessonFilter(project="/other"))]
+    assert len(trials) == 2  # of three situations: each takes four calls of the model
+    assert len(server.requests) == 8
+    for trial in trials:
+        assert (trial.untold.repeats, trial.untold.advised, trial.told.repeats) == (True, False, False)
+        assert trial.told.advised
+        assert (trial.call, trial.untold.calls[0], trial.told.calls[0]) == (WRONG[0], WRONG[0], RIGHT[0])
+    told = [request for request in server.requests if before.line in str(request["messages"])]
+    assert "12 passed" in str(told[1]["messages"])  # the recorded result of the call that the lesson names
+    await run_next_night(database, clock, settings)
+    after = await load_wrapper(database)
+    assert (after.body["failures"], after.body["sessions"]) == (before.body["failures"], before.body["sessions"])

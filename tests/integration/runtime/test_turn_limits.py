@@ -9,9 +9,9 @@ import pytest
 
 from consolidator import Outcome, tool
 from consolidator.database import Database
+from consolidator.formats.common.json_parsing import exceeds_max_depth
 from consolidator.runtime.session import turn_limits
 from consolidator.runtime.session.turn_limits import call_key
-from consolidator.runtime.tools.tool import nesting_depth
 from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.agents import change_agent
 from consolidator.testing import ModelServer, ScriptedReply
@@ -325,9 +325,9 @@ def test_equal_calls_have_equal_keys() -> None:
 
 
 def test_depth_is_counted_without_recursion() -> None:
-    assert nesting_depth(1) == 0
-    assert nesting_depth({"a": [1, {"b": 2}]}) == 3
-    assert nesting_depth(deep_list()) == 101
+    assert not exceeds_max_depth(1, 1)
+    assert [exceeds_max_depth({"a": [1, {"b": 2}]}, most) for most in (2, 3)] == [True, False]
+    assert exceeds_max_depth(deep_list())
 
 
 async def test_an_agent_may_have_a_limit_for_all_its_sessions(database: Database) -> None:

@@ -75,7 +75,7 @@ async def tell(database: Database, moment: Moment = "session_start", scope: Memo
 
 
 async def test_a_session_begins_with_wishes_then_lessons_by_what_they_help(database: Database) -> None:
-    await remember(database, "Always use tabs, never spaces.", SCOPE)
+    wish = await remember(database, "Always use tabs, never spaces.", SCOPE)
     await remember(database, "The staging database is called heron.", SCOPE)
     ids = await keep(
         database,
@@ -88,6 +88,7 @@ async def test_a_session_begins_with_wishes_then_lessons_by_what_they_help(datab
     told = text.splitlines()[2:-1]
     assert told[0] == "The person's standing wishes:"
     assert "tabs" in told[1]
+    assert told[1].endswith(f" [fact:{wish.id[:8]}]")  # a whole id is a third of a line
     assert told[2] == "Known here:"
     assert [line.split("(")[0] for line in told[3:5]] == ["- Tests: `bun run test` ", "- Lint: `bun run lint` "]
     assert f"[{ids[1][:8]}]" in told[3]

@@ -12,6 +12,7 @@ from consolidator.models.memory_filter import FactFilter
 from consolidator.models.viewer import Viewer
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
+from consolidator.service.memory.remember import forget
 from consolidator.service.nights.runs import list_runs, load_run
 from consolidator.settings import Settings
 from tests.nights import run_next_night
@@ -39,7 +40,8 @@ async def test_a_prefix_of_several_lists_them_and_a_longer_one_names_one(
     with pytest.raises(UsageError) as several:
         await explain(database, ALIKE)
     assert all(fact.id in str(several.value) and fact.sentence in str(several.value) for fact in facts.values())
-    assert (await explain(database, facts["ada"].id[:9].upper()))["row"].id == facts["ada"].id
+    for name in (facts["ada"].id[:9].upper(), f"[fact:{facts['ada'].id[:9]}]"):  # also as a line cites it
+        assert (await explain(database, name))["row"].id == facts["ada"].id
     for nothing in ("bbbbb", ALIKE[:3], "", "aaaa%"):
         with pytest.raises(NotFound):
             await explain(database, nothing)
@@ -48,7 +50,9 @@ async def test_a_prefix_of_several_lists_them_and_a_longer_one_names_one(
         "Ada lives in Bergen.",
         corrected.id,
     )
-    assert (await forget_fact(database, facts["bob"].id[:9])).superseded_reason == "forgotten"
+    with pytest.raises(UsageError, match="begin with 'aaaa'"):
+        await forget(database, f"[fact:{ALIKE}]")
+    assert (await forget(database, f"[fact:{facts['bob'].id[:9]}]")).statement == facts["bob"].sentence
 
 
 @pytest.mark.parametrize("viewer", [Viewer(peer="ada"), Viewer(peer="bob")])

@@ -35,7 +35,9 @@ async def test_each_tool_answers_with_a_short_text(database: Database, memory: M
     tools = MemoryTools(memory)
     [fact] = await memory.facts("deploy")
 
-    assert f"- We deploy on Tuesdays. (said 2026-03-02) [fact:{fact.id}]" in await tools.recall("when do we deploy?")
+    assert f"- We deploy on Tuesdays. (said 2026-03-02) [fact:{fact.id[:8]}]" in await tools.recall(
+        "when do we deploy?"
+    )
     assert "pytest" in await tools.lookup_error("bash: pytets: command not found", "Bash")
     assert await tools.lookup_error("nobody ever saw this") == NOTHING_KNOWN
     assert "we deploy on Tuesdays" in await tools.explain(fact.id)

@@ -97,6 +97,6 @@ async def test_steps_that_are_always_the_same_are_listed_searched_recalled_and_e
     assert (listed.title, listed.support) == ("pg_dump → gzip → aws s3 ls → post_message", 6)
     assert [row.id for row in await list_procedures(database, ProcedureFilter(query="pg_dump"))] == [listed.id]
     for question in ("how is the weekly backup of the ledger done?", "which steps belong to pg_dump and gzip?"):
-        assert f"[procedure:{listed.id}]" in (await recall(database, question, MemoryScope(agent="cron"))).block
+        assert f"[procedure:{listed.id[:10]}]" in (await recall(database, question, MemoryScope(agent="cron"))).block
     (file,) = (await export_skills(database, tmp_path, ProcedureFilter(agent="cron", project=None, limit=20))).files
     assert "1. shell: pg_dump" in file.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from consolidator.hooks import warn
 from consolidator.hooks.warn import concerns, split_commands
 from consolidator.jobs.merging import warning_file
 from consolidator.memory.lessons.lesson import Lesson
+from tests.unit.formats.test_project import make_worktree
 
 SHOP = "/work/shop"
 WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
@@ -154,11 +155,22 @@ def test_a_line_is_split_outside_of_quotes() -> None:
     assert split_commands("echo 'unfinished") == []
 
 
-def warn_of(home: Path, command: str = "rtk bun test") -> str:
-    payload = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}, "cwd": SHOP})
+def warn_of(home: Path, command: str = "rtk bun test", cwd: str = SHOP) -> str:
+    payload = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}, "cwd": cwd})
     arguments = [sys.executable, "-I", "-S", warn.__file__, str(home), "PreToolUse", "claude-code"]
     answer = subprocess.run(arguments, input=payload, capture_output=True, text=True, timeout=20, check=True)
     return answer.stdout
+
+
+def test_a_worktree_is_warned_as_its_repository_is(tmp_path: Path) -> None:
+    shop, fix, sent = make_worktree(tmp_path)
+    lesson = Lesson("always_fails", "k", "`rtk bun …` always fails.", 9.0, 3, match=WRAPPER, warns=True)
+    (tmp_path / warn.DIRECTORY).mkdir(mode=0o700)
+    file = tmp_path / warn.DIRECTORY / warn.WARNINGS
+    file.touch(mode=0o600)
+    file.write_text(warning_file.render_warnings([("l_1", str(shop), lesson)]))
+    answers = [warn_of(tmp_path, cwd=str(folder)) for folder in (shop, fix, sent)]
+    assert ["always fails" in answer for answer in answers] == [True, True, False]
 
 
 @pytest.mark.parametrize("text", ["torn", "foreign", "huge", "link", "pipe"])

@@ -157,7 +157,7 @@ def test_a_newer_version_is_read_as_far_as_it_is_known(log: AgentLog, tmp_path: 
     record, kind = log.newer
     records = conversation(log)
     result = read(log, tmp_path, [*records, record, *log.answer("Done at last.")])
-    assert result.skipped_kinds().count(kind) == 1
+    assert [item.shape is not None for item in result.skipped if item.kind == kind] == [True]  # for a report of it
     assert result.problems == []
     assert [data["text"] for data in result.payloads(EventType.ASSISTANT_RESPONSE)][-1:] == ["Done at last."]
 

@@ -82,7 +82,7 @@ def test_observations_need_not_be_text_and_thoughts_are_answers(tmp_path: Path) 
 def test_a_record_like_none_we_know_is_a_problem_and_the_next_is_read(tmp_path: Path) -> None:
     items = read(tmp_path, {"task_id": 1}, [], record())
     assert len(select_problems(items)) == 2
-    assert select_problems(items)[0].line == 2
+    assert select_problems(items)[0].line == 1  # the number of the record
     assert len(select_sessions(items)) == 1
 
 

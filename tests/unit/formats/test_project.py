@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from consolidator.formats.common.fields import fit_payload, occurred_at_field, to_utc_iso
 from consolidator.formats.common.project import derive_project
+from consolidator.hooks.warn import _find_repository
 from consolidator.models.payload import EventType, check_payload
 
 
@@ -54,6 +56,25 @@ def test_a_worktree_that_exists_says_which_repository_it_is_of(tmp_path: Path) -
         assert derive_project(str(folder)) == "/src/work/shop"
         (folder.parent / ".git").write_text("gitdir: ../elsewhere\n")
         assert derive_project(str(folder)) == str(tmp_path / "shop")
+
+
+def make_worktree(place: Path) -> tuple[Path, Path, Path]:
+    """Make a repository, a worktree of it as git does, and a folder that only says so; return their places."""
+    shop, fix, sent = place / "shop", place / "away" / "fix-12", place / "sent"
+    for folder in (shop / ".git" / "worktrees" / "fix-12", fix, sent):
+        folder.mkdir(parents=True)
+    (shop / ".git" / "worktrees" / "fix-12" / "gitdir").write_text(f"{fix}/.git\n")
+    for folder in (fix, sent):
+        (folder / ".git").write_text(f"gitdir: {shop}/.git/worktrees/fix-12\n")
+    return shop, fix, sent
+
+
+def test_a_worktree_anywhere_is_its_repositorys_where_both_say_so(tmp_path: Path) -> None:
+    """A folder that somebody sent may say that it is of any repository."""
+    shop, fix, sent = make_worktree(tmp_path)
+    assert [derive_project(str(folder)) for folder in (shop, fix, sent)] == [str(shop), str(shop), str(sent)]
+    payloads = [json.dumps({"tool_name": "Bash", "cwd": str(folder)}).encode() for folder in (shop, fix, sent)]
+    assert [_find_repository(payload) for payload in payloads] == ["", str(shop), ""]
 
 
 @pytest.mark.parametrize(

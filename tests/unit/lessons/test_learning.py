@@ -157,10 +157,10 @@ def test_the_only_call_that_was_ever_made_is_told_whole() -> None:
 def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
     def write(count: int) -> Callable[[CallLog], object]:
         def changes(log: CallLog) -> None:
-            log.edit("api/user.c").edit("web/user_form.c").run("git commit -m x")
+            log.edit("api/user.c").edit("web/user_form.html").run("git commit -m x")
             log.edit("z/other.c").run("git commit").edit("y/more.c").run("git commit").edit("x/a.c").run("git commit")
             if int(log.name[1:]) < count:
-                log.edit("api/user.c").run("git commit -m u").edit("web/user_form.c").run("git commit -m f")
+                log.edit("api/user.c").run("git commit -m u").edit("web/user_form.html").run("git commit -m f")
 
         return changes
 
@@ -196,19 +196,6 @@ def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> No
     assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
 
 
-def test_a_refused_commit_is_answered_with_the_check_that_refused_it() -> None:
-    def write(log: CallLog) -> None:
-        log.run("pnpm run test", "$ vitest run\nok").run("pnpm run types", "$ tsc --noEmit\nok")
-        log.run("git commit -m x", "$ vitest run\nok\n$ tsc --noEmit\n[main 1a2b3c4] x")
-
-    lessons, commit = learn(3, write), {"command": "git commit -m y"}
-    shown = "$ vitest run\nok\n$ tsc --noEmit\n"
-    told = answer_failure(lessons, "Bash", commit, shown + "a.ts(1,2): error TS2322: Type 'x' is not assignable")
-    assert told is not None
-    assert told.call == "pnpm run types"
-    assert answer_failure(lessons, "Bash", commit, shown + "On branch main\nChanges not staged for commit:") is None
-
-
 def test_a_failed_change_of_directory_blames_no_program() -> None:
     log = CallLog("s").fail("cd web && pnpm run test", "(eval):cd:1: no such file or directory: web")
     assert [segment.ok for segment in log.trace().calls[0].segments] == [None]
@@ -236,18 +223,6 @@ def test_a_check_that_fails_is_answered_with_the_command_that_mends_it() -> None
     assert told is not None
     assert told.call == "pnpm run lint:fix"
     assert answer_failure(lessons, "Bash", lint, "bash: pnpm: command not found") is None
-
-
-def test_a_lint_error_that_the_formatter_leaves_is_answered_with_that() -> None:
-    unused = "src/cart.ts:1:2 lint/correctness/noUnusedVariables\n  × This variable is unused."
-
-    def write(log: CallLog) -> None:
-        lint_then_fix(log)
-        log.fail("pnpm run lint", unused).edit("src/cart.ts").run("pnpm run lint", "ok")
-
-    told = answer_failure(learn(3, write), "Bash", {"command": "pnpm run lint"}, unused)
-    assert told is not None
-    assert "`pnpm run lint:fix` leaves the lint errors `noUnusedVariables`" in told.text
 
 
 def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:

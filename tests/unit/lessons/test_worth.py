@@ -230,8 +230,6 @@ def test_intervals_and_certainties_are_those_of_the_books() -> None:
     ("hiding", "output"),
     [
         ("wrap pnpm run test || pnpm run test", "12 passed"),
-        ("wrap pnpm run test >/dev/null 2>&1; echo done", "done"),
-        ("wrap pnpm run test 2>err.txt; pnpm run test", "12 passed"),
         ("wrap pnpm run test || true", ""),
     ],
 )

