@@ -20,6 +20,7 @@ from collections import OrderedDict
 from pathlib import Path, PurePath
 
 from consolidator.clock import Clock
+from consolidator.config_file import config_path
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import asking, program
 from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
@@ -51,7 +52,7 @@ class HookService:
         self._requests = requests
         self._nights = IdleNights(database, settings)
         self.imports = TranscriptImports(database, self._nights.note_session)
-        self._settings = settings
+        self._settings, self._config = settings, _config_state()
         self._home = settings.home
         self._idle_seconds = settings.hook_idle_minutes * 60
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
@@ -126,7 +127,7 @@ class HookService:
             payload = await reader.readexactly(payload_length)
         if (client.decode(), event.decode()) == (asking.COMMAND, asking.EVENT):
             question = json.loads(payload)
-            if question["settings"] == asking.own_settings(os.environ):
+            if question["settings"] == asking.own_settings(os.environ) and self._config == _config_state():
                 async with asyncio.timeout(asking.SECONDS):
                     place = PurePath(question["directory"])
                     words = await answer_in_words(self._requests, self._settings, question["query"], place)
@@ -231,6 +232,14 @@ def _is_ours(writer: asyncio.StreamWriter) -> bool:
         return True
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", credentials)[1] == os.geteuid())
+
+
+def _config_state() -> int | None:
+    """Return what tells whether the configuration file was changed; None where there is none."""
+    try:
+        return config_path().stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _is_unchanged(address: int, code: int) -> bool:

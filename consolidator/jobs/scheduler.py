@@ -74,7 +74,7 @@ class Service:
 
     async def _serve(self) -> None:
         app = Starlette(
-            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
+            routes=[Route("/healthz", self._answer_check), Route("/readyz", self._answer_check), *self.routes],
             lifespan=self.lifespan,
         )
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
@@ -170,20 +170,17 @@ class Service:
             return str(error)
         return "ok"
 
-    async def _healthz(self, request: Request) -> JSONResponse:
-        """Answer with the service's state, and 200 whatever that is: the process lives."""
-        return JSONResponse(self._cut_state(request, await self._describe_state()))
+    async def _answer_check(self, request: Request) -> JSONResponse:
+        """Answer with the service's state, at /readyz with 503 if the database does not answer or something is failing.
 
-    async def _readyz(self, request: Request) -> JSONResponse:
-        """Answer with the service's state; 503 if the database does not answer or something is failing."""
-        state = await self._describe_state()
-        return JSONResponse(self._cut_state(request, state), status_code=200 if state["status"] == "ok" else 503)
-
-    def _cut_state(self, request: Request, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state, and its status alone to who calls this service by another's name: a page may have it."""
-        settings = self.runner.settings
+        Who calls this service by another's name, as a page may, gets its status alone.
+        """
+        settings, state = self.runner.settings, await self._describe_state()
+        is_refused = request.url.path == "/readyz" and state["status"] != "ok"
         ours = {*LOOPBACK, settings.http_host, *map(str.lower, settings.http_allowed_hosts)}
-        return state if host_name(request.headers.get("host", "")) in ours else {"status": state["status"]}
+        if host_name(request.headers.get("host", "")) not in ours:
+            state = {"status": state["status"]}
+        return JSONResponse(state, status_code=503 if is_refused else 200)
 
     async def _describe_state(self) -> dict[str, Any]:
         """Return whether the database answers, what fails, what ran last, and what runs next."""

@@ -109,6 +109,11 @@ def test_a_plain_question_is_answered_by_the_service_as_by_the_command(claude: C
     assert sorted(done.stdout.splitlines()) == sorted(by_command.splitlines())  # what was recalled ranks higher
     other = {**environment, "CONSOLIDATOR_MIN_SUPPORT": "9"}  # not what the service runs with: the command answers
     assert "tabs" in run_cli(*asked, environment=other, cwd=tmp_path).stdout
+    config = claude.home / ".config/consolidator/config.toml"  # nor is this
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("min_support = 9\n")
+    changed = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert "tabs" in changed.stdout
 
 
 def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(claude: ClaudeCode) -> None:

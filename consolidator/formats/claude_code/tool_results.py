@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from consolidator.formats.claude_code.user_text import INTERRUPTION_START, EventDraft, describe_plan, draft_message
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.models.payload import EventType
 
@@ -102,15 +103,9 @@ def draft_result(part: str, block: Mapping[str, Any], tool: str | None, tool_use
     text = extract_text(block.get("content"))
     interrupted = isinstance(tool_use_result, Mapping) and tool_use_result.get("interrupted") is True
     failed = block.get("is_error") is True or interrupted
-    reason = classify_failure(text) if failed else None
-    data: dict[str, Any] = {
-        "call_id": str(block.get("tool_use_id") or block.get("id") or ""),
-        "tool": tool,
-        "status": "error" if failed else "ok",
-        "reason": reason or ("aborted" if interrupted else None),
-        "content": text,
-    }
-    return EventDraft(part, EventType.TOOL_RESULT, data)
+    reason = (classify_failure(text) if failed else None) or ("aborted" if interrupted else None)
+    call_id = block.get("tool_use_id") or block.get("id")
+    return EventDraft(part, *drafts.result(call_id, tool, text, failed=failed, reason=reason))
 
 
 def draft_denial(part: str, result: EventDraft, arguments: Any, permission_mode: str | None) -> Iterator[EventDraft]:

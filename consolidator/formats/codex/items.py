@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import answers_call, extract_text, has_result, is_media, split_message
-from consolidator.formats.common.drafts import object_of
+from consolidator.formats.common.drafts import Drafts, object_of
 from consolidator.formats.common.json_parsing import parse_arguments, parse_container, parse_prefix
 from consolidator.formats.common.wrappers import is_one_element
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
-
-Drafts = Iterator[tuple[EventType, dict[str, Any]]]
 
 # Codex's own texts in the user's role: <environment_context>..., # AGENTS.md instructions ...
 _CODEX_CONTEXT = re.compile(
@@ -107,15 +106,12 @@ def draft_user_text(text: str, in_subagent: bool) -> Drafts:
     if shell_command := _SHELL_COMMAND.match(text):
         yield EventType.POLICY_DECISION, {"decision": "command_run", "command": shell_command[1], "output": text}
     elif in_subagent or _CODEX_CONTEXT.match(text, start) or is_one_element(text):
-        yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
+        yield from drafts.harness(text)
     elif text.startswith(_EDITOR_STARTS, start):
         # What the editor shows stands before the request and may hold the same heading: the last one is the editor's.
         heading = next(reversed(list(_EDITOR_REQUEST.finditer(text))), None)
         request = text[heading.end() :].strip() if heading else ""
-        yield (
-            EventType.USER_MESSAGE,
-            {"text": text[: heading.start()].strip() if heading else text, "origin": "harness"},
-        )
+        yield from drafts.harness(text[: heading.start()].strip() if heading else text)
         if request:
             yield EventType.USER_MESSAGE, {"text": request, "origin": "user"}
     else:
@@ -160,15 +156,8 @@ def build_result(payload: Mapping[str, Any], tool: str | None) -> dict[str, Any]
     reason = _classify_failure(body, code)
     failed = reason is not None or success is False or (code is not None and code != 0)
     failed = failed or (code is None and success is None and bool(_FAILED.match(body)))
-    return {
-        "call_id": str(payload.get("call_id") or ""),
-        "tool": tool,
-        "status": "error" if failed else "ok",
-        "reason": reason,
-        "content": body,
-        "exit_code": code,
-        "header": header.strip() or None,
-    }
+    _, values = drafts.result(payload.get("call_id"), tool, body, failed=failed, reason=reason, exit_code=code)
+    return {**values, "header": header.strip() or None}
 
 
 def is_script(payload: Mapping[str, Any]) -> bool:
@@ -213,14 +202,12 @@ def draft_item_call(item: Mapping[str, Any]) -> Drafts:
     code = item.get("exit_code")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
     content = _item_output(item)
-    result = item.get("result")
+    given = object_of(item.get("result"))
     failed = state in _FAILED_STATES or code not in (None, 0) or item.get("success") is False or bool(item.get("error"))
-    failed = failed or (isinstance(result, Mapping) and any(result.get(key) for key in ("isError", "is_error", "Err")))
+    failed = failed or any(given.get(key) for key in ("isError", "is_error", "Err"))
     reason = "rejected" if state == "declined" else _classify_failure(content, code) if failed else None
-    yield EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments}
-    status = "error" if failed else "ok"
-    data = {"call_id": call_id, "tool": tool, "status": status, "reason": reason, "content": content, "exit_code": code}
-    yield EventType.TOOL_RESULT, data
+    yield drafts.call(call_id, tool, arguments)
+    yield drafts.result(call_id, tool, content, failed=failed, reason=reason, exit_code=code)
     if state == "declined" and _DENIAL.fullmatch(content):
         yield EventType.APPROVAL_DENIED, {"call_id": call_id, "tool": tool, "arguments": arguments}
     if tool == "spawn_agent" and not failed:

@@ -16,9 +16,8 @@ from typing import Any
 
 from consolidator.formats.base import Item, ItemKeys, Problem, Skipped
 from consolidator.formats.codex import items
-from consolidator.formats.codex.items import Drafts
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.drafts import object_of
+from consolidator.formats.common.drafts import Drafts, object_of
 from consolidator.formats.common.fields import describe_shape
 from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.jsonl import parse_head, read_objects

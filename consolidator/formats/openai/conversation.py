@@ -171,40 +171,37 @@ class ChatRecord:
         data = fit_payload(event_type, data)
         return ForeignEvent(key, event_type, data, task_id=self._task, tool_name=data.get("tool"), line=line)
 
-    def _draft_message(self, role: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
+    def _draft_message(self, role: str, message: Mapping[str, Any]) -> drafts.Drafts:
         text = extract_text(message.get("content"))
         if role == "assistant":
             yield from self._draft_answer(text, message)
         elif role in ("tool", "function"):
             if message.get("requestor") != "user":  # a simulated user's own tools are not the agent's
-                yield EventType.TOOL_RESULT, self._close_call(text, message)
+                yield self._close_call(text, message)
         elif role in ("system", "developer"):
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
         else:
             yield from draft_words(message, speaker=message.get("name"))
 
-    def _draft_answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
+    def _draft_answer(self, text: str, message: Mapping[str, Any]) -> drafts.Drafts:
         thought = message.get("reasoning_content") or message.get("reasoning")
-        if isinstance(thought, str) and thought.strip():
-            yield EventType.THINKING_START, {"text": thought}
-        text = text or extract_text(message.get("refusal"))
-        if text.strip():
-            yield EventType.ASSISTANT_RESPONSE, {"text": text}
+        yield from drafts.thought(thought if isinstance(thought, str) else None)
+        yield from drafts.answer(text or message.get("refusal"))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 function = call.get("function") if isinstance(call.get("function"), dict) else call
-                yield EventType.TOOL_CALL, self._open_call(call.get("id"), function)
+                yield self._open_call(call.get("id"), function)
         if isinstance(message.get("function_call"), dict):  # the older function calls have no ids
-            yield EventType.TOOL_CALL, self._open_call(None, message["function_call"])
+            yield self._open_call(None, message["function_call"])
 
-    def _open_call(self, call_id: Any, function: Any) -> dict[str, Any]:
+    def _open_call(self, call_id: Any, function: Any) -> drafts.Draft:
         tool = str(function.get("name") or "")
         call = str(call_id) if call_id else tool
         self._open_calls.append((call, tool))
-        return {"call_id": call, "tool": tool, "arguments": function.get("arguments", function.get("input"))}
+        return drafts.call(call, tool, function.get("arguments", function.get("input")))
 
-    def _close_call(self, text: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _close_call(self, text: str, message: Mapping[str, Any]) -> drafts.Draft:
         """Return a result and close the oldest open call of its id; without an id, of its name, else of all."""
         call_id, name = message.get("tool_call_id") or message.get("id"), message.get("name")
         open_call = None
@@ -216,7 +213,7 @@ class ChatRecord:
             self._open_calls.remove(open_call)
         call, tool = open_call or (str(call_id or name or ""), name if isinstance(name, str) else None)
         is_error = message.get("error") is True or message.get("is_error") is True or is_failed_result(text)
-        return {"call_id": call, "tool": tool, "status": "error" if is_error else "ok", "content": text}
+        return drafts.result(call, tool, text, failed=is_error)
 
 
 def _is_clines(message: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import Draft
+from consolidator.formats.common.drafts import Draft, result
 from consolidator.formats.common.fields import fit_payload
 from consolidator.formats.common.json_parsing import parse_arguments
 from consolidator.formats.common.outcome import is_failure
@@ -61,10 +61,10 @@ def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> It
     elif kind in _HOSTED_CALLS:
         call = _build_call(item, kind)
         yield EventType.TOOL_CALL, call
-        yield EventType.TOOL_RESULT, _build_result(item, call["call_id"], call["tool"])
+        yield _build_result(item, call["call_id"], call["tool"])
     elif kind.endswith("_output") and item.get("call_id"):
         call_id = str(item["call_id"])
-        yield EventType.TOOL_RESULT, _build_result(item, call_id, tools.pop(call_id, None))
+        yield _build_result(item, call_id, tools.pop(call_id, None))
     else:
         yield EventType.POLICY_DECISION, {"decision": "item_recorded", "item_type": kind}
 
@@ -79,7 +79,7 @@ def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"call_id": str(item.get("call_id") or item.get("id") or ""), "tool": tool, "arguments": arguments}
 
 
-def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> dict[str, Any]:
+def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Draft:
     """Return a result. It failed if the item says so, else if its text is clearly an error."""
     output = next((item[key] for key in _RESULT_KEYS if item.get(key) is not None), None)
     error = extract_text(item.get("error"))
@@ -87,8 +87,7 @@ def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> di
     reason = "rejected" if text.strip() == _REJECTED else "timeout" if _has_outcome(output, "timeout") else None
     said = item.get("status") in _FAILED_STATES or bool(error) or _has_failed_command(output)
     failed = said or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
-    status = "error" if failed else "ok"
-    return {"call_id": call_id, "tool": tool, "status": status, "reason": reason, "content": text}
+    return result(call_id, tool, text, failed=failed, reason=reason)
 
 
 def _extract_output(output: Any) -> str:

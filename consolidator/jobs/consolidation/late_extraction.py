@@ -117,7 +117,7 @@ class ReadAhead:
                 raise Interrupted("asked to stop before a question about several sessions")
             async with self.database.connection() as conn:
                 existing = await sessions.get_each(conn, waiting)
-                rows = take_together(existing, _count_unread)
+                rows = take_together(existing, lambda row: len(range(*_unread(row))))
                 windows = await self._read_windows(conn, rows)
             for row, window, background in windows:
                 await shared.add(session_context(row), window, background)
@@ -148,8 +148,3 @@ def _is_late(row: SessionRow) -> bool:
 def _unread(row: SessionRow) -> tuple[int, int]:
     """Return between which seqs the events are that a model reads next."""
     return (row.pruned_to, row.consolidated_to) if _is_late(row) else (row.consolidated_to, row.head)
-
-
-def _count_unread(row: SessionRow) -> int:
-    after, upto = _unread(row)
-    return upto - after

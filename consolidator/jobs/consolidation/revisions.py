@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -72,41 +72,36 @@ class DraftReader(WindowReader):
             )
 
 
-@dataclass(slots=True)
-class Reprocessing:
-    """Reads sessions again with a model into a draft, and compares the draft with the current facts."""
+async def read_again(
+    database: Database,
+    settings: Settings,
+    choice: SessionFilter,
+    model: str,
+    stop: asyncio.Event,
+    *,
+    started: Callable[[int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Read sessions again with a model into a draft, in the ledger; return the report, and a comparison with the facts.
 
-    database: Database
-    settings: Settings
-    choice: SessionFilter
-    model: str
-    stop: asyncio.Event
-    started: Callable[[int], None] | None = None
-    progress: Callable[[str], None] | None = None
-
-    async def run(self) -> dict[str, Any]:
-        """Read in the ledger, resuming the same command if it was interrupted; return report and comparison."""
-        choice = self.choice
-        arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
-        async with self.database.transaction() as conn:
-            chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
-            draft = await revisions.open_draft(conn, model=self.model, choice=arguments, now=self.database.clock.now())
-        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        await resume_or_start_run(ledger, {**arguments, "model": self.model})
-        if self.started:
-            self.started(len(chosen))
-        async with recorded_run(ledger):
-            report = await self._read(ledger, [session.id for session in chosen], draft)
-        return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(self.database, draft)}
-
-    async def _read(self, ledger: Ledger, session_ids: list[str], draft: int) -> dict[str, Any]:
-        settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
-        async with open_model_calls(self.database, settings, ledger.run_id, stop=ledger.stop) as calls:
-            assert calls is not None
-            reader = FactReader(calls, self.model, draft, fit_question(calls.settings, self.model))
-            await ledger.add_units("draft", session_ids)
-            await ledger.run_phase(0, DraftReader(self.database, reader, ledger.stop).run, no_events_left)
-            return await ledger.finish({"revision": draft, "calls": await calls.report()})
+    The same command goes on with it where it was interrupted.
+    """
+    arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
+    async with database.transaction() as conn:
+        chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
+        draft = await revisions.open_draft(conn, model=model, choice=arguments, now=database.clock.now())
+    ledger = Ledger(database, settings, "", stop, progress=progress)
+    await resume_or_start_run(ledger, {**arguments, "model": model})
+    if started:
+        started(len(chosen))
+    by_model = settings.model_copy(update={"extract_model": model, "batch": False})
+    async with recorded_run(ledger), open_model_calls(database, by_model, ledger.run_id, stop=stop) as calls:
+        assert calls is not None
+        reader = FactReader(calls, model, draft, fit_question(calls.settings, model))
+        await ledger.add_units("draft", [session.id for session in chosen])
+        await ledger.run_phase(0, DraftReader(database, reader, stop).run, no_events_left)
+        report = await ledger.finish({"revision": draft, "calls": await calls.report()})
+    return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(database, draft)}
 
 
 async def compare_revision(database: Database, revision: int) -> dict[str, Any]:

@@ -48,7 +48,11 @@ async def embed_missing(
         return None
     async with database.connection() as conn:
         if await vectors.ensure_pgvector(conn) is None:
-            return _warn_once("this server has no pgvector: recall searches by words alone")
+            message = "this server has no pgvector: recall searches by words alone"
+            if message not in _warned:
+                _warned.add(message)
+                log.warning("%s", message)
+            return message
     async with database.connection() as locked:  # held idle, so that two replicas do not pay for the same vectors
         if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
@@ -129,10 +133,3 @@ async def embed_query(settings: Settings, model: str, query: str) -> list[float]
         return None
     finally:
         await client.close()
-
-
-def _warn_once(message: str) -> str:
-    if message not in _warned:
-        _warned.add(message)
-        log.warning("%s", message)
-    return message

@@ -77,16 +77,14 @@ def learn_always_failing(history: History) -> list[Lesson]:
     """Return what never worked here, or of flags mostly failed; what one explains is no evidence of another."""
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
-    headlines: set[tuple[str, str]] = set()
     lessons: list[Lesson] = []
     there = {key[1] for key in uses if key[0] == "path" and uses[key].successes}
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
-        if headline is None or (headline, key[-1]) in headlines:
+        if headline is None:
             continue
         explained |= {failure.id for failure in failures}
-        headlines.add((headline, key[-1]))
         lessons.append(_build_lesson(history, key, uses[key], failures, headline, there))
     return lessons
 
@@ -188,15 +186,8 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
-    if not counts or counts.total() < MIN_INSTEAD_OF_FLAG * len(failures):
-        return None
-    best = most_common(counts)
-    enough = (
-        counts[best] >= MIN_INSTEAD_OF_FLAG * len(failures)
-        if is_flag
-        else counts.total() >= MIN_INSTEAD * len(failures)
-    )
-    return best if enough else None
+    needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
+    return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
 
 
 def _without_operands(segment: Segment) -> str:

@@ -58,7 +58,7 @@ class Lease:
         self._lost = asyncio.Event()
         self._seconds = seconds
         self._good_until = since + seconds  # by `uptime`
-        self._released = False
+        self.is_released = False  # by the last write
         self._ended = False
         self._heartbeat: asyncio.Task[None] | None = None
 
@@ -74,7 +74,7 @@ class Lease:
             if self._heartbeat is not None:
                 await cancel_and_wait(self._heartbeat)
         finally:
-            if not self._released and not self._lost.is_set():
+            if not self.is_released and not self._lost.is_set():
                 await asyncio.shield(self._release())
 
     async def append(
@@ -102,10 +102,6 @@ class Lease:
         """Note that everything up to an event is known: a steer up to there interrupts nothing any more."""
         self.seen_to = seq
         self.steered.clear()
-
-    def mark_released(self) -> None:
-        """Note that the last write has released the session."""
-        self._released = True
 
     async def run_unless_steered(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work while the session is held; cancel it on a steer (raises Steered) or a lost lease (StaleEpoch)."""

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from consolidator.context import compaction
-from consolidator.context.build import Context, history_from_view
+from consolidator.context.build import history_from_view
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.history import SessionHistory, max_summary_tokens, render_state
-from consolidator.context.reader import COMPACTED, DEFAULT_BUDGET, find_strategy
+from consolidator.context.reader import COMPACTED, DEFAULT_BUDGET
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
 from consolidator.llm.client import ModelClient, ModelRequest, parse_reply
@@ -40,12 +40,6 @@ ANSWER_TOKENS = 1500  # of a model that writes a summary, at most
 MAX_PROMPT_TOKENS = 24_000  # that a model reads of the older part
 MAX_EVENTS = 5000  # read by one compaction
 CompactionTrigger = Literal["threshold", "request"]
-
-
-def is_compaction_due(context: Context, budget: int, threshold: float) -> bool:
-    """Tell whether a context is so full that its session must be compacted; `threshold` is a share of the budget."""
-    is_full = context.over_budget or context.tokens > threshold * budget
-    return is_full and find_strategy(context.strategy).compacts
 
 
 @dataclass(frozen=True, slots=True)

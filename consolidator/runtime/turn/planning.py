@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.context import build
-from consolidator.context.reader import DEFAULT_STRATEGY
+from consolidator.context.reader import DEFAULT_STRATEGY, find_strategy
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens, settled_tokens
 from consolidator.models.agent import AUTO
@@ -125,7 +125,8 @@ async def plan_request(
 
     # Not while an answer goes on: its beginning belongs to what the model was shown.
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
-    if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
+    is_full = context.over_budget or context.tokens > threshold * context_budget
+    if prefill is None and is_full and find_strategy(context.strategy).compacts:
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(

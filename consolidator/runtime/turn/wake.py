@@ -179,8 +179,7 @@ async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewe
                 head=state.head,
                 reviewed=reviewed,
             )
-    if is_released:
-        lease.mark_released()
+    lease.is_released = is_released
     return is_released
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.jobs.consolidation import backfill
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.consolidation.revisions import compare_revision as compare_revision
 from consolidator.jobs.consolidation.revisions import promote_revision as promote_revision
+from consolidator.jobs.consolidation.revisions import read_again
 from consolidator.jobs.consolidation.revisions import restore_revision as restore_revision
 from consolidator.jobs.cron import WallClockTrigger
 from consolidator.jobs.ledger import EXTRACTORS as EXTRACTORS
@@ -130,9 +130,7 @@ async def run_backfill(
         session_id = await find_session_id(database, session_filter.session)
         session_filter = replace(session_filter, session=session_id)
     if model is not None:
-        return await Reprocessing(
-            database, settings, session_filter, model, stop, started=started, progress=progress
-        ).run()
+        return await read_again(database, settings, session_filter, model, stop, started=started, progress=progress)
     backfill = Backfill(database, settings, session_filter, stop, started=started, progress=progress)
     return await (backfill.rehearse() if rehearse else backfill.run())
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import DatabaseError, ImportRefused
 from consolidator.formats import native
@@ -62,9 +62,11 @@ async def stream_bundle(
         viewer.check_may("admin")
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
-        parts = await _list_parts(conn, session)
+        lineage = await load_lineage(conn, session.id, session)
+        uptos = {part.session_id: part.upto_seq for part in lineage.ancestors}  # the farthest first
+        ancestors = await sessions.get_each(conn, list(uptos))
     lost = [] if lost is None else lost
-    exporters = [_SessionExporter(database, row, lost, exact=exact, upto=upto) for row, upto in parts]
+    exporters = [_SessionExporter(database, row, lost, exact=exact, upto=uptos[row.id]) for row in ancestors]
     exporters.append(_SessionExporter(database, session, lost, exact=exact))
     names = {exporter.session.id: exporter.name for exporter in exporters}
     writer = BundleWriter(exporters[-1].name, redact=None if exact else redact_json)
@@ -106,13 +108,6 @@ def _copy_file(content: IO[bytes], path: Path) -> None:
     content.seek(0)
     with path.open("wb") as file:
         shutil.copyfileobj(content, file)
-
-
-async def _list_parts(conn: Connection, session: SessionRow) -> list[tuple[SessionRow, int]]:
-    """Return the ancestors whose logs a session reads, the farthest first, and up to where."""
-    lineage = await load_lineage(conn, session.id, session)
-    uptos = {part.session_id: part.upto_seq for part in lineage.ancestors}
-    return [(row, uptos[row.id]) for row in await sessions.get_each(conn, list(uptos))]
 
 
 class _SessionExporter:

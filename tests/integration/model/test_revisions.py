@@ -14,7 +14,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
-from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.consolidation.revisions import read_again
 from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
@@ -78,7 +78,7 @@ async def read_draft(database: Database, settings: Settings, **more: Any) -> dic
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
     choice = SessionFilter(reprocess=True, **more)
-    return await Reprocessing(database, settings, choice, BETTER, asyncio.Event()).run()
+    return await read_again(database, settings, choice, BETTER, asyncio.Event())
 
 
 async def promote_draft(database: Database, settings: Settings, number: int) -> dict[str, Any]:
@@ -351,11 +351,10 @@ async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: Fr
         await run_job(database, model_settings)
         stop = asyncio.Event()
         request = len(server.requests)
-        job = Reprocessing(
-            database, model_settings, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set()
-        )
         with pytest.raises(Interrupted):
-            await job.run()
+            await read_again(
+                database, model_settings, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set()
+            )
         done = await read_draft(database, model_settings)
         assert len(server.requests) - request == 4  # no session is read twice
     assert len(done["changed"]) == 4
