@@ -169,10 +169,8 @@ class _SessionExporter:
             lineage = await load_lineage(conn, session.id, session)
             view = await bundles.get_view(conn, session.id)
             seed_rows = await seeds.read(conn, session.id)
-            points = []
-            if self._is_whole:
-                now = self._database.clock.now()
-                points = await checkpoints.list_unexpired(conn, [session.id], now, limit=_MAX_CHECKPOINTS)
+            now = self._database.clock.now()
+            points = await checkpoints.list_unexpired(conn, [session.id], now, limit=_MAX_CHECKPOINTS)
         if lineage.ancestors:
             ranges = [
                 {"session": names.get(part.session_id, part.session_id)}
@@ -186,7 +184,7 @@ class _SessionExporter:
             yield writer.record("seed", _values(seed, *_SEED))
         if view is not None and view.upto <= self._upto:
             yield writer.record("view", asdict(view))
-        for checkpoint in points:
+        for checkpoint in points if self._is_whole else ():
             yield writer.record("checkpoint", _values(checkpoint, *_CHECKPOINT))
 
     def _columns(self) -> dict[str, Any]:
