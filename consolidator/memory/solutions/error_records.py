@@ -13,7 +13,6 @@ class FixStep(Plain):
 
     symbol: str
     argument: str  # what the call was given, redacted
-    detail: str = ""  # of an edit: what it replaced by what
 
 
 @dataclass(frozen=True, slots=True)

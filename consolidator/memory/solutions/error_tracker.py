@@ -13,7 +13,7 @@ from typing import Any
 
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
-from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
+from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
@@ -101,8 +101,7 @@ class _RecentCall:
             symbol = operation.key if operation.kind == "tool" else tool_symbol(self.tool, self.arguments)
             redact_named = argument_redactor(redact).redact_named
             summary = summarize_arguments(self.tool, self.arguments, _MAX_REDACTED, redact_named=redact_named)
-            detail = describe_edit(self.arguments, redact)
-            self.step = FixStep(symbol, shorten(redact(summary), MAX_SUMMARY), detail)
+            self.step = FixStep(symbol, shorten(redact(summary), MAX_SUMMARY))
             self.arguments = None
         return self.step
 
@@ -349,7 +348,9 @@ class ErrorTracker:
             error.record = renew_fingerprint(error.record)
             tracker._records[error.record.seq] = error.record
         for index, seq, ok, step, inspects, switches_off in state["seen"]:
-            recent = _RecentCall(index, seq, ok, step=FixStep(**step), inspects=inspects, switches_off=switches_off)
+            recent = _RecentCall(
+                index, seq, ok, step=FixStep.from_json(step), inspects=inspects, switches_off=switches_off
+            )
             tracker._recent_calls.append(recent)
         for data in state["untaken"]:
             tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))

@@ -10,7 +10,6 @@ from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 
 MAX_STEPS = 4  # named in a description
-MAX_DETAILED = 2  # with up to so many steps, edits show their text; more text would hide the rest
 MAX_COMMAND = 160
 MAX_CHANGES = 3  # of arguments
 _PARENT_FOLDERS = re.compile(
@@ -26,7 +25,7 @@ def describe_fix(record: ErrorRecord) -> str:
             record.symbol, shorten_paths(record.failing)
         )
     if record.rule == "check":
-        return _describe_step(FixStep(record.resolver_symbol or "", resolving), detailed=False)
+        return _describe_step(FixStep(record.resolver_symbol or "", resolving))
     steps, action = _describe_steps(record), _describe_action(record, resolving)
     if record.change == "none" and not steps:
         return ""
@@ -54,21 +53,20 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
 
 
 def _describe_steps(record: ErrorRecord) -> str:
-    """Return the steps in between that acted, or read the file again, each once; of few edits also the text."""
+    """Return the steps in between that acted, or read the file again, each once."""
     name = _short_path(record.failing)
     steps = [step for step in record.between if not is_inspection(step.symbol)] or [
         step for step in record.between if record.operation == "edit" and name in step.argument
     ]
-    descriptions = list(dict.fromkeys(_describe_step(step, len(steps) <= MAX_DETAILED) for step in steps))
+    descriptions = list(dict.fromkeys(_describe_step(step) for step in steps))
     more = len(descriptions) - MAX_STEPS
     return ", ".join(descriptions[:MAX_STEPS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _describe_step(step: FixStep, detailed: bool) -> str:
+def _describe_step(step: FixStep) -> str:
     argument = shorten_paths(step.argument)
     if is_edit(step.symbol) or READING_TOOLS.fullmatch(tool_base_name(step.symbol)):
-        detail = f" ({shorten_paths(step.detail)})" if detailed and step.detail else ""
-        return f"{'edited' if is_edit(step.symbol) else 'read'} {_short_path(argument)}{detail}"
+        return f"{'edited' if is_edit(step.symbol) else 'read'} {_short_path(argument)}"
     return f"ran {_describe_call(step.symbol, argument)}"
 
 

@@ -35,8 +35,6 @@ def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
     yield resolver, {"": record.resolving or ""}
     for step in record.between:
         yield step.symbol, {"": step.argument}
-        if step.detail:
-            yield step.symbol, {"text": step.detail}
 
 
 def _harms(calls: Sequence[tuple[str, dict[str, str]]], said: str, project: str | None) -> Iterator[str]:
