@@ -41,7 +41,7 @@ from consolidator.store.sessions.lineage import link_imported, set_past
 
 PROBLEMS_KEPT = 50
 REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
-_KIND_PARTS = re.compile(r"[A-Za-z_:/-]+")
+_KIND_PARTS = re.compile(r"[A-Za-z0-9_.:/-]+")
 _PACKED = (".zst", ".gz", ".xz", ".bz2", ".br", ".lz4", ".zip", ".tar", ".7z")
 MAX_KINDS = 100  # of skipped lines; further kinds are counted as "others"
 

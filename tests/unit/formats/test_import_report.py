@@ -20,13 +20,13 @@ def test_the_report_tells_shapes_and_versions_and_no_contents(tmp_path: Path) ->
     lines = [meta(cli_version="0.199.0"), message_item("user", SECRET), *[wrap("brand_new", {"type": "x", "a": 1})] * 2]
     write_lines(tmp_path / "codex" / "rollout-a.jsonl", [*lines, wrap("event_msg", odd)])
     chat = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": SECRET}}
-    write_lines(tmp_path / "claude" / "s.jsonl", [chat, {"type": "new-kind", "sessionId": "s", "words": SECRET}])
+    write_lines(tmp_path / "claude" / "s.jsonl", [chat, {"type": "new-kind.v2", "sessionId": "s", "words": SECRET}])
     told = inspect_sources([ImportSource(tmp_path)]).describe_unknown()
     assert "\n" not in told
     assert SECRET not in told
     assert "/home" not in told
     assert "codex 0.199.0 type:brand_new:x{a:number,type:text} x2" in told
-    assert "claude-code type:new-kind{sessionId:text,type:text,words:text} x1" in told
+    assert "claude-code type:new-kind.v2{sessionId:text,type:text,words:text} x1" in told
 
 
 def test_a_compressed_or_foreign_file_in_a_log_folder_is_told(tmp_path: Path) -> None:
