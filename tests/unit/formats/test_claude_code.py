@@ -433,11 +433,15 @@ def test_a_fork_names_its_parent_and_what_it_copied(tmp_path: Path) -> None:
     assert (forked.session.kind, forked.session.parent_origin) == ("fork", SESSION)
 
 
+NEWEST = ("atis-latch", "cost-state", "file-history-delta", "frame-link")  # of 2.1.258
+
+
 def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
     log = read(
         tmp_path,
         {"type": "summary", "summary": "Cart", "leafUuid": "x"},
         {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}},
+        *({"type": kind, "sessionId": SESSION} for kind in NEWEST),
         line("progress"),
         line("system", subtype="turn_duration"),
         {"type": "something-new"},
@@ -451,12 +455,13 @@ def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
     assert log.skipped_kinds() == [
         "summary",
         "file-history-snapshot",
+        *NEWEST,
         "progress",
         "system:turn_duration",
         "type:something-new",
         "assistant:empty",
     ]
-    assert [problem.line for problem in log.problems] == [7, 8, 9, 10]
+    assert [problem.line for problem in log.problems] == [11, 12, 13, 14]
     assert log.user_texts() == ["still read"]
 
 
