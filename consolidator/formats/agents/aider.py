@@ -24,6 +24,7 @@ _FORM = RecordForm(NAME, kind=("kind",), silent=frozenset({"session", "output"})
 _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MAX_INPUTS = 64 * 1024 * 1024  # bytes
 _MAX_BLOCK = 16 * 1024 * 1024  # characters of one text
+_Inputs = dict[str, list[list[str]]]
 
 
 files = file_finder(_HISTORY)
@@ -41,20 +42,40 @@ def read(path: Path, root: Path) -> Iterator[Item]:
 
     def draft(block: dict[str, Any]) -> Statements:
         yield Conversation(f"{folder.as_posix()}#{block['session']}", cwd=str(folder), time=block["time"])
-        text = block["text"].strip("\n")
         if block["kind"] == "user":
             yield Skipped("user")
-            is_persons = text.strip() in inputs and not text.startswith(("/", "!"))
-            yield from [(EventType.USER_MESSAGE, {"text": text})] if is_persons else drafts.harness(text)
+            yield from _draft_user(block["text"], inputs)
         elif block["kind"] == "answer":
             yield Skipped("blank")
-            yield from drafts.answer(text)
+            yield from drafts.answer(block["text"].strip("\n"))
 
     yield from _FORM.read(_read_blocks(path), draft)
 
 
+def _draft_user(text: str, inputs: _Inputs) -> drafts.Drafts:
+    """Yield the inputs that marked lines hold, the longest first, and what no input has."""
+    lines = [line for line in text.split("\n") if line]
+    unproven: list[str] = []
+    start = 0
+    while start < len(lines):
+        typed = next(
+            (entry for entry in inputs.get(lines[start], ()) if lines[start : start + len(entry)] == entry), []
+        )
+        if typed and not typed[0].startswith(("/", "!")):
+            yield from drafts.harness("\n".join(unproven))
+            unproven = []
+            yield EventType.USER_MESSAGE, {"text": "\n".join(typed)}
+        else:
+            unproven += typed or lines[start : start + 1]
+        start += len(typed) or 1
+    yield from drafts.harness("\n".join(unproven))
+
+
 def _read_blocks(path: Path) -> Records:
-    """Yield the blocks of lines of one kind; a fence's lines are of the answer that holds it."""
+    """Yield the blocks of lines of one kind; a fence's lines are of the answer that holds it.
+
+    Each line of an input is marked, with a blank line behind it.
+    """
     session, time, number, fence = "start", None, 0, ""
     kind, start, lines, size = "answer", 1, [""], 0
 
@@ -70,28 +91,35 @@ def _read_blocks(path: Path) -> Records:
                 fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
             line_kind = "session" if begun else "answer"
             if not begun and not fence:
-                line_kind = "user" if line.startswith("#### ") else "output" if line.startswith("> ") else "answer"
+                is_users = line.startswith("#### ") or (kind == "user" and line in ("", "####"))
+                line_kind = "user" if is_users else "output" if line.startswith("> ") else "answer"
             if line_kind != kind or size > _MAX_BLOCK:
                 yield start, close()
                 kind, start, lines, size = line_kind, number, [], 0
             if begun:
                 fence, session = "", begun[1]
                 time = datetime.fromisoformat(begun[1]).astimezone().isoformat()  # it is in the time of this place
-            lines.append(line[5:].rstrip() if kind == "user" else line)
+            lines.append(line[5:].strip() if kind == "user" else line)
             size += len(line)
     yield start, close()
 
 
-def _read_inputs(path: Path) -> set[str]:
-    """Return what was typed: entries of `+` lines below the line of their time."""
+def _read_inputs(path: Path) -> _Inputs:
+    """Return what was typed, by its first line, the longest first: entries of `+` lines below the line of their time.
+
+    Blank lines are left out, as the history's own are.
+    """
     try:
         content = read_whole(path, _MAX_INPUTS) or b""
     except OSError:
-        return set()
+        return {}
     entries: list[list[str]] = [[]]
     for line in content.decode("utf-8", "replace").split("\n"):
-        if line.startswith("+"):
-            entries[-1].append(line[1:].rstrip())
-        elif entries[-1]:
+        if not line.startswith("+"):
             entries.append([])
-    return {"\n".join(entry).strip() for entry in entries if entry}
+        elif typed := line[1:].strip():
+            entries[-1].append(typed)
+    inputs: _Inputs = {}
+    for entry in sorted(filter(None, entries), key=len, reverse=True):
+        inputs.setdefault(entry[0], []).append(entry)
+    return inputs

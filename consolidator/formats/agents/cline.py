@@ -33,6 +33,7 @@ _WORDS_END = re.compile(r"</(?:task|feedback|answer|user_message|user_input)>")
 _FILES = ("<file_content", "<folder_content", "<url_content", "<workspace_diagnostics", "<terminal_output", "<git_")
 _RESULT = re.compile(r"\A\[([\w.-]{1,200})(?: for (?:[^\n]*|.*?))?\] Result:\s*", re.DOTALL)
 _RESUMED = "[TASK RESUMPTION]"
+_NOTES = ("<environment_details>", "# TODO LIST UPDATE REQUIRED", "# task_progress ")  # Cline's, behind a result
 _BLOCKS = (*drafts.BLOCKS, "explicit_instructions")
 _STATUS = re.compile(
     r"\ACommand (?:executed|execution)[^\n]*?(?:exit code:? (-?\d{1,10})\.?)?\s*\n(?:Output:\s*\n)?", re.IGNORECASE
@@ -143,7 +144,7 @@ class _Task:
             yield from drafts.harness("\n".join(texts))
         elif texts and (header := _RESULT.match(texts[0])):
             # All that follows is the result: a file's text may hold whatever Cline writes, too.
-            own = [text for text in texts[1:] if not text.startswith("<environment_details>")]
+            own = [text for text in texts[1:] if not text.lstrip().startswith(_NOTES)]
             content = drafts.join(texts[0][header.end() :], *own)
             call_id = self._open[0][0] if self._open else f"{self._number}/result"
             self._open.clear()

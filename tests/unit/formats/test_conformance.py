@@ -13,7 +13,7 @@ import pytest
 from consolidator.formats.base import Format
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.payload import EventType
-from tests.unit.formats.agent_logs import LOGS, AgentLog, Antigravity, Cline, Records, attacks
+from tests.unit.formats.agent_logs import LOGS, Aider, AgentLog, Antigravity, Cline, Records, attacks
 from tests.unit.formats.reader_helpers import Log, results_follow_calls
 
 FIRST, SECOND = "Use tabs here.", "Now run the tests\nof the shop."
@@ -103,6 +103,24 @@ def test_what_is_typed_into_a_task_of_cline_is_a_persons_word(tmp_path: Path, te
     log = Cline()
     result = read(log, tmp_path, [*conversation(log), log._user(*texts)])
     assert result.user_texts() == [FIRST, SECOND, "Go on."]
+
+
+def test_clines_own_notes_behind_a_result_are_none_of_it(tmp_path: Path) -> None:
+    log = Cline()
+    note = "\n\n\t\t# TODO LIST UPDATE REQUIRED - You MUST include the list."
+    answered = log._user(
+        "[search_files for 'x'] Result:\nfound 1", note, "<environment_details>\n</environment_details>"
+    )
+    result = read(log, tmp_path, [*log.header(), *log.prompt(FIRST), answered])
+    assert [data["content"] for data in result.payloads(EventType.TOOL_RESULT)] == ["found 1"]
+
+
+def test_an_input_to_aider_is_one_message_also_where_blank_lines_part_its_lines(tmp_path: Path) -> None:
+    log = Aider()
+    lines = ["#### /drop", "", "#### Now run the tests", "", "####", "", "#### of the shop.", "", "#### Not typed.", ""]
+    result = read(log, tmp_path, [*log.header(), *lines, *log.answer("Yes.")])
+    assert result.user_texts() == [SECOND]
+    assert [data["text"] for data in result.payloads(EventType.USER_MESSAGE)] == ["/drop", SECOND, "Not typed."]
 
 
 def test_a_conversation_that_antigravitys_agent_began_is_a_sub_agents(tmp_path: Path) -> None:
