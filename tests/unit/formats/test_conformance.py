@@ -13,7 +13,7 @@ import pytest
 from consolidator.formats.base import Format
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.payload import EventType
-from tests.unit.formats.agent_logs import LOGS, Aider, AgentLog, Antigravity, Cline, Records, attacks
+from tests.unit.formats.agent_logs import LOGS, AgentLog, Aider, Antigravity, Cline, Records, attacks
 from tests.unit.formats.reader_helpers import Log, results_follow_calls
 
 FIRST, SECOND = "Use tabs here.", "Now run the tests\nof the shop."

@@ -22,6 +22,7 @@ from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.settings import Settings
+from tests.unit.formats.agent_logs import LOGS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -82,12 +83,12 @@ def test_every_exit_code_is_in_the_table() -> None:
 
 
 def test_every_format_is_in_the_table() -> None:
-    assert {row[0].strip("`") for row in table_rows(read_page("import.md"), "format")} == set(FORMATS)
+    assert {row[0].strip("`") for row in table_rows(read_page("formats.md"), "format")} == set(FORMATS)
 
 
 def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
     index = json.loads((DOCS / "formats.json").read_text())
-    page = read_page("import.md")
+    page = read_page("formats.md")
     agents = {name for name in FORMATS if log_folders(name, Path("~"), {})}
     assert set(index) == agents == {row[1].strip("`") for row in table_rows(page, "agent")}
     for name, entry in index.items():
@@ -96,6 +97,12 @@ def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
         for text in (*entry["places"], *entry["variables"]):
             assert f"`{text}`" in page
         assert set(entry["variables"]) <= set(VARIABLES)
+    assert {row[1].strip("`"): row[4] for row in table_rows(page, "agent")} == {
+        name: entry["seen"] for name, entry in index.items()
+    }
+    with_results = {row[0].strip("`"): "results" not in row[2] for row in table_rows(page, "format")}
+    assert {name: entry["has_results"] for name, entry in index.items()} == {name: with_results[name] for name in index}
+    assert all(log.has_results == index[log.name]["has_results"] for log in LOGS.values())
     assert {name for entry in index.values() for name in entry["variables"]} == set(VARIABLES) - {"OPENCODE_CONFIG_DIR"}
 
 
@@ -127,7 +134,7 @@ def test_every_event_type_stands_in_its_group() -> None:
 
 
 def test_only_event_types_that_exist_are_named() -> None:
-    table = "\n".join(row[-1] for row in table_rows(read_page("import.md"), "format"))
+    table = "\n".join(row[-1] for row in table_rows(read_page("formats.md"), "format"))
     named_types = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", table))
     assert named_types <= {kind.value for kind in EventType}
 
