@@ -86,7 +86,7 @@ def install_command(
         bool | None, typer.Option(help="Let nights use this agent's own model; unset: a terminal is asked once.")
     ] = None,
     service: Annotated[
-        bool, typer.Option("--service", help="Run `consolidator serve` in your session, by systemd or launchd.")
+        bool, typer.Option("--service", help="Run `consolidator serve --watch` in your session, by systemd or launchd.")
     ] = False,
 ) -> None:
     """Put memory into a coding agent: its hooks, its MCP server, and its history. Shows the change and asks first."""

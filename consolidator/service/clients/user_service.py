@@ -1,4 +1,4 @@
-"""The optional service of a person's session that runs `consolidator serve`: a systemd unit, or a launchd agent."""
+"""The optional service of a person's session that runs `consolidator serve --watch`: a systemd unit, or a launchd agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from consolidator.settings import Settings
 NAME = "consolidator"
 LABEL = "dev.consolidator.serve"
 COMMAND_SECONDS = 30
-_COMMAND = ("-I", "-m", "consolidator", "serve")
+_COMMAND = ("-I", "-m", "consolidator", "serve", "--watch")
 
 
 def service_path(home: Path, environment: Mapping[str, str], platform: str = sys.platform) -> Path:

@@ -22,7 +22,7 @@ HOME = Path("/Users/ann")
 
 def test_launchds_agent_runs_serve_with_its_home() -> None:
     agent = plistlib.loads(render_service(PYTHON, DATA, {}, "darwin").encode())
-    assert agent["ProgramArguments"] == [PYTHON, "-I", "-m", "consolidator", "serve"]
+    assert agent["ProgramArguments"] == [PYTHON, "-I", "-m", "consolidator", "serve", "--watch"]
     assert agent["EnvironmentVariables"] == {"CONSOLIDATOR_HOME": str(DATA)}
     assert agent["RunAtLoad"] is True
     assert agent["KeepAlive"] == {"SuccessfulExit": False}  # again after a crash, not after `stop`
