@@ -15,7 +15,7 @@ import pytest
 from consolidator.hooks.client import is_running, stop_service
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
 from tests.support import PATIENCE, run_cli
-from tests.unit.formats.agent_logs import AgentLog, Copilot, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
+from tests.unit.formats.agent_logs import AgentLog, Copilot, Cursor, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
 
 ERROR = NO_UPSTREAM.partition("\n")[2]
 FAILED = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "call_1"}
@@ -171,19 +171,25 @@ def test_kimi_is_told_it_at_its_first_prompt(home: Path, later: Mapping[str, str
     assert file.read_text() == own
 
 
-@pytest.mark.parametrize("agent", ["copilot", "kimi"])
+@pytest.mark.parametrize("agent", ["copilot", "kimi", "cursor"])
 def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
     home: Path, later: Mapping[str, str], agent: str
 ) -> None:
     run_cli("install", agent, "--yes", "--no-history", environment=later)
     assert run_cli("sessions", "--json", environment=later).stdout.strip() == "[]"
+    body: dict[str, Any] = {"session_id": f"s-{agent}", "cwd": "/work/shop", "hook_event_name": "SessionEnd"}
     if agent == "kimi":
         hooks = {hook["event"]: hook for hook in tomllib.loads((home / ".kimi-code/config.toml").read_text())["hooks"]}
         command = hooks["SessionEnd"]["command"]
+    elif agent == "cursor":
+        log = Cursor()
+        log.write(home / ".cursor", log.prompt("Show the list."))
+        settings = json.loads((home / ".cursor/hooks.json").read_text())
+        command = settings["hooks"]["sessionEnd"][0]["command"]
+        body |= {"hook_event_name": "sessionEnd", "transcript_path": None, "workspace_roots": ["/work/shop"]}
     else:
         settings = json.loads((home / ".copilot/hooks/consolidator.json").read_text())
         command = settings["hooks"]["SessionEnd"][0]["command"]
-    body = {"session_id": f"s-{agent}", "cwd": "/work/shop", "hook_event_name": "SessionEnd", "reason": "exit"}
     subprocess.run(["sh", "-c", command], input=json.dumps(body), env=later, text=True, timeout=PATIENCE, check=True)
     assert wait_for(lambda: agent in run_cli("sessions", environment=later).stdout)
 

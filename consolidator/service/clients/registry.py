@@ -144,15 +144,15 @@ class Client:
         render_specific_output  # an event, the text -> what to print
     )
     session_fields: tuple[str, ...] = ("session_id",)
-    log: str | None = None  # a session's log in the client's folders; "": one has all; None: a hook says it
+    log: str | None = None  # a session's log in the client's folders; "": one has all; None: only a hook says it
     timeout: int = 2  # after which it ends a hook, in its unit; ours ends itself long before
     guidance_file: FindFile | None = None  # that its agent reads: where a client has no hook for a session's start
     advice: str = ""  # what is left for a person to do after an installation
 
     def find_log(self, payload: Payload, session: str, home: Path, environment: Mapping[str, str]) -> str | None:
         """Return the path of a session's log, by what a hook says or by where the client keeps it."""
-        if self.log is None:
-            path = payload.get("transcript_path")
+        path = payload.get("transcript_path")
+        if self.log is None or (isinstance(path, str) and path):
             return path if isinstance(path, str) else None
         if not re.fullmatch(r"[\w-]{1,100}", session):
             return None
@@ -206,6 +206,7 @@ CURSOR = Client(
         Hook("sessionStart", "session_start"),
         Hook("postToolUseFailure", "failure"),
         Hook("postToolUse", "failure", matcher="Shell"),
+        Hook("sessionEnd", "import"),
     ),
     hooks_form="list",
     hooks_file=lambda home, _, project: (project or home) / ".cursor" / "hooks.json",
@@ -215,6 +216,7 @@ CURSOR = Client(
     read_directory=read_cursor_directory,
     render=lambda _, text: {"additional_context": text},
     session_fields=("session_id", "conversation_id"),
+    log="*/agent-transcripts/**/{session}.jsonl",  # its editor names it, its command line does not
 )
 
 

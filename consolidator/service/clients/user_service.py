@@ -1,4 +1,4 @@
-"""The optional service of a person's session that runs `consolidator serve --watch`: a systemd unit, or a launchd agent."""
+"""The optional service of a person's session that runs `serve --watch`: a systemd unit, or a launchd agent."""
 
 from __future__ import annotations
 
