@@ -19,7 +19,8 @@ MAX_ANSWER = 64 << 10  # bytes
 MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
 MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of an agent that answers a night's question
 DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
-IMPORTING_EVENTS = ("SessionEnd", "sessionEnd", "PreCompact", "PreCompress")  # what a service that is started does first
+# What a service that is started does first.
+IMPORTING_EVENTS = ("SessionEnd", "sessionEnd", "PreCompact", "PreCompress")
 # What the service is given of an environment that may hold the agent's credentials.
 _KEPT: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
 _KEPT += (  # where agents leave their logs

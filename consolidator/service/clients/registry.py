@@ -152,11 +152,14 @@ class Client:
     def find_log(self, payload: Payload, session: str, home: Path, environment: Mapping[str, str]) -> str | None:
         """Return the path of a session's log, by what a hook says or by where the client keeps it."""
         path = payload.get("transcript_path")
-        if self.log is None or (isinstance(path, str) and path):
-            return path if isinstance(path, str) else None
+        path = path if isinstance(path, str) else None
+        if self.log is None:
+            return path
         if not re.fullmatch(r"[\w-]{1,100}", session):
             return None
         folders = log_folders(self.name, home, environment)
+        if path and any(Path(path).is_relative_to(folder) for folder in folders) and ".." not in Path(path).parts:
+            return path
         if not self.log:
             return next((str(folder) for folder in folders if folder.exists()), None)
         return next((str(path) for folder in folders for path in folder.glob(self.log.format(session=session))), None)

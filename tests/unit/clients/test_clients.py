@@ -103,6 +103,16 @@ def test_a_hook_finds_no_log_by_a_session_that_is_no_name(session: str, tmp_path
     assert COPILOT.find_log({"transcript_path": "/etc/passwd"}, session, tmp_path, {}) is None
 
 
+def test_a_transcript_that_a_hook_of_cursor_names_counts_in_its_folder() -> None:
+    folder = Path("/home/ann/.cursor/projects")
+    for named, path in (
+        (folder / "shop/agent-transcripts/c1.jsonl",) * 2,
+        ("/etc/passwd", None),
+        (folder / "../x", None),
+    ):
+        assert CURSOR.find_log({"transcript_path": str(named)}, "c1", Path("/home/ann"), {}) == (path and str(path))
+
+
 def test_a_toml_file_that_takes_no_hook_is_refused() -> None:
     with pytest.raises(UsageError, match="TOML"):
         add("hooks = 3\n", client=KIMI)
