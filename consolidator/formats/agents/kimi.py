@@ -1,7 +1,8 @@
 """Read Kimi Code's sessions: agents/<agent>/wire.jsonl of each, an append-only log of the agent's context.
 
 A person's word is a user's message of the main agent whose origin is absent or of the kind user, without the texts of
-the skills that were put before it. Answers come as parts of a step; what an undo took back is not read.
+the skills that were put before it. Answers come as parts of a step; what an undo took back is not read. Protocol 1.5
+appends whole messages: there a person's has this origin, or was put in as an input.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from consolidator.formats.base import Item, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_members import read_note
+from consolidator.formats.common.json_parsing import parse_arguments
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
@@ -21,6 +23,7 @@ from consolidator.models.payload import EventType
 
 NAME = "kimi"
 _WIRE = "wire.jsonl"
+_MESSAGE, _APPENDED = "context.append_message", "agent.message.appended"
 _FORM = RecordForm(NAME, id=("uuid",), time=("time", "created_at"), silent=silent_kinds(NAME))
 
 
@@ -36,7 +39,7 @@ def recognises(path: Path, head: bytes) -> bool:
     """Check the first lines for the protocol's version, or a message that was put into a context."""
     return any(
         (line.get("type") == "metadata" and "protocol_version" in line)
-        or (line.get("type") == "context.append_message" and isinstance(line.get("message"), dict))
+        or (line.get("type") in (_MESSAGE, _APPENDED) and isinstance(line.get("message"), dict))
         for line in parse_head(head)
     )
 
@@ -45,9 +48,29 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one agent's log, after a pass over what was taken back in it."""
     undone = _find_undone(path)
     lines: Records = (
-        (number, Skipped("undone", number) if number in undone else line) for number, line in read_objects(path)
+        (number, Skipped("undone", number) if number in undone else line) for number, line in _read_lines(path)
     )
     yield from _FORM.read(lines, _Agent(path).draft)
+
+
+def _read_lines(path: Path) -> Records:
+    """Yield the lines; a message of protocol 1.5 as one of the protocols before, where the log has none of these."""
+    is_mirror = any(_type_of(line) == _MESSAGE for _, line in read_objects(path))
+    for number, line in read_objects(path):
+        if _type_of(line) != _APPENDED:
+            yield number, line
+        elif is_mirror:
+            yield number, Skipped("mirrored", number)
+        else:
+            appended = drafts.object_of(line.get("message"))
+            message = drafts.object_of(appended.get("message"))
+            is_input = drafts.object_of(appended.get("meta")).get("source") == "input"
+            origin = message.get("origin") or {"kind": "user" if is_input else "unproven"}
+            yield number, {**line, "type": _MESSAGE, "message": {**message, "origin": origin}}
+
+
+def _type_of(line: Any) -> Any:
+    return line.get("type") if isinstance(line, dict) else None
 
 
 def _find_undone(path: Path) -> set[int]:
@@ -55,12 +78,12 @@ def _find_undone(path: Path) -> set[int]:
     undone: set[int] = set()
     lines: list[int] = []
     turns: list[int] = []  # where in them a person's messages stand
-    for number, line in read_objects(path):
+    for number, line in _read_lines(path):
         if not isinstance(line, dict):
             continue
-        if line.get("type") == "context.append_message" and _is_prompt(line.get("message")):
+        if line.get("type") == _MESSAGE and _is_prompt(line.get("message")):
             turns.append(len(lines))
-        if line.get("type") in ("context.append_message", "context.append_loop_event"):
+        if line.get("type") in (_MESSAGE, "context.append_loop_event"):
             lines.append(number)
         elif line.get("type") == "context.clear":
             lines, turns = [], []
@@ -89,7 +112,7 @@ class _Agent:
         session_id = folder.name if path.name == _WIRE else path.stem
         self._session = Conversation(
             session_id if self._is_main else f"{session_id}/{agent}",
-            cwd=state.get("workDir"),
+            cwd=state.get("workDir") or state.get("cwd"),
             time=state.get("createdAt"),
             parent=None if self._is_main else session_id,
         )
@@ -99,8 +122,8 @@ class _Agent:
     def draft(self, record: dict[str, Any]) -> Statements:
         """Yield what a record says."""
         kind = record.get("type")
-        if kind == "context.append_message":
-            yield Skipped("context.append_message")
+        if kind == _MESSAGE:
+            yield Skipped(_MESSAGE)
             yield self._session
             yield from self._close_answer()
             yield from self._draft_message(drafts.object_of(record.get("message")))
@@ -114,7 +137,13 @@ class _Agent:
     def _draft_message(self, message: dict[str, Any]) -> drafts.Drafts:
         content, role, origin = message.get("content"), message.get("role"), message.get("origin")
         if role == "assistant":
-            yield from drafts.answer(content)
+            parts = content if isinstance(content, list) else [content]
+            thoughts = [part for part in drafts.objects_of(parts) if part.get("type") == "think"]
+            yield from drafts.thought([part.get("think") for part in thoughts])
+            yield from drafts.answer([part for part in parts if part not in thoughts])
+            for call in drafts.objects_of(message.get("toolCalls")):
+                self._tools[drafts.text_of(call.get("id"))] = drafts.text_of(call.get("name"))
+                yield drafts.call(call.get("id"), call.get("name"), parse_arguments(call, ("arguments",)))
         elif role == "tool":
             call_id = message.get("toolCallId")
             yield self._result(call_id, content, message.get("isError"))

@@ -307,6 +307,34 @@ class Kimi(AgentLog):
         return path
 
 
+class KimiAppended(Kimi):
+    """Protocol 1.5, which appends whole messages."""
+
+    def _message(self, role: str, text: Any, **fields: Any) -> dict[str, Any]:
+        written = super()._message(role, text, **fields)
+        return {**written, "type": "agent.message.appended", "message": {"message": written["message"], "meta": {}}}
+
+    def prompt(self, text: str) -> Records:
+        typed = self._message("user", text)
+        typed["message"]["meta"]["source"] = "input"
+        return [typed]
+
+    def answer(self, text: str) -> Records:
+        return [self._message("assistant", [{"type": "think", "think": "so"}, {"type": "text", "text": text}])]
+
+    def call(self, command: str, output: str, failed: bool) -> Records:
+        call_id = f"c{self.number()}"
+        asked = {"type": "function", "id": call_id, "name": "Bash", "arguments": json.dumps({"command": command})}
+        return [
+            self._message("assistant", [], toolCalls=[asked]),
+            self._message("tool", output, toolCallId=call_id, **({"isError": True} if failed else {})),
+        ]
+
+    def others(self, text: str) -> Iterator[Records]:
+        yield from super().others(text)
+        yield [self._message("user", text)]
+
+
 class Cline(AgentLog):
     name = "cline"
     file = "tasks/1785578400000/api_conversation_history.json"
@@ -816,7 +844,7 @@ class ClaudeCode(AgentLog):
 LOGS: dict[str, type[AgentLog]] = {
     log.__name__: log
     for log in (
-        *(Antigravity, Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands),
-        *(OpenClaw, OpenCode, OpenCodeFiles, OpenCodeExport, Goose, GooseDatabase, Codex, ClaudeCode),
+        *(Antigravity, Gemini, GeminiObject, Qwen, Copilot, Kimi, KimiAppended, Cline, ClineSession, Cursor, Aider),
+        *(OpenHands, OpenClaw, OpenCode, OpenCodeFiles, OpenCodeExport, Goose, GooseDatabase, Codex, ClaudeCode),
     )
 }

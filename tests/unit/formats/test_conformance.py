@@ -13,7 +13,17 @@ import pytest
 from consolidator.formats.base import Format
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.payload import EventType
-from tests.unit.formats.agent_logs import LOGS, AgentLog, Aider, Antigravity, Cline, Records, attacks
+from tests.unit.formats.agent_logs import (
+    LOGS,
+    AgentLog,
+    Aider,
+    Antigravity,
+    Cline,
+    Kimi,
+    KimiAppended,
+    Records,
+    attacks,
+)
 from tests.unit.formats.reader_helpers import Log, results_follow_calls
 
 FIRST, SECOND = "Use tabs here.", "Now run the tests\nof the shop."
@@ -121,6 +131,12 @@ def test_an_input_to_aider_is_one_message_also_where_blank_lines_part_its_lines(
     result = read(log, tmp_path, [*log.header(), *lines, *log.answer("Yes.")])
     assert result.user_texts() == [SECOND]
     assert [data["text"] for data in result.payloads(EventType.USER_MESSAGE)] == ["/drop", SECOND, "Not typed."]
+
+
+def test_a_message_that_kimi_appends_beside_its_older_record_counts_once(tmp_path: Path) -> None:
+    result = read(Kimi(), tmp_path, [*Kimi().header(), *Kimi().prompt(FIRST), *KimiAppended().prompt(FIRST)])
+    assert result.user_texts() == [FIRST]
+    assert "mirrored" in result.skipped_kinds()
 
 
 def test_a_conversation_that_antigravitys_agent_began_is_a_sub_agents(tmp_path: Path) -> None:
