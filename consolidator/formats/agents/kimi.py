@@ -53,11 +53,11 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     yield from _FORM.read(lines, _Agent(path).draft)
 
 
-def _read_lines(path: Path) -> Records:
+def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield the lines; a message of protocol 1.5 as one of the protocols before, where the log has none of these."""
-    is_mirror = any(_type_of(line) == _MESSAGE for _, line in read_objects(path))
+    is_mirror = any(isinstance(line, dict) and line.get("type") == _MESSAGE for _, line in read_objects(path))
     for number, line in read_objects(path):
-        if _type_of(line) != _APPENDED:
+        if not isinstance(line, dict) or line.get("type") != _APPENDED:
             yield number, line
         elif is_mirror:
             yield number, Skipped("mirrored", number)
@@ -67,10 +67,6 @@ def _read_lines(path: Path) -> Records:
             is_input = drafts.object_of(appended.get("meta")).get("source") == "input"
             origin = message.get("origin") or {"kind": "user" if is_input else "unproven"}
             yield number, {**line, "type": _MESSAGE, "message": {**message, "origin": origin}}
-
-
-def _type_of(line: Any) -> Any:
-    return line.get("type") if isinstance(line, dict) else None
 
 
 def _find_undone(path: Path) -> set[int]:

@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.formats.common.drafts import object_of
 from consolidator.jobs.engine import describe_engine
 from consolidator.llm.choice import choose_model
 from consolidator.service.address import find_service, read_json
@@ -30,6 +33,7 @@ from consolidator.settings import Settings
 from consolidator.store.nights import runs
 
 HOOK_SECONDS = 5
+_UNIT_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def _check_settings(place: Place) -> list[Check]:
             server = replace(server, passed=not has_server, advice=INSTALL_MCP)
             server = server if has_server else replace(server, found=f"not registered: it needs {INSTALL_MCP}")
         return [
-            *_check_retention(client.name, hooks),
+            *_check_retention(client.name, hooks, changes.read_text(replace(place, project=None).settings)),
             Check(f"{client.name}: hooks", has_all_hooks, str(place.settings), advice),
             server,
         ]
@@ -88,17 +92,33 @@ def _check_settings(place: Place) -> list[Check]:
         return [Check("settings", False, str(error), "put the file right, then run install again")]
 
 
-def _check_retention(name: str, text: str | None) -> list[Check]:
-    """Warn of an agent that deletes its logs sooner than a night that was missed is made up for."""
+def _check_retention(name: str, *texts: str | None) -> list[Check]:
+    """Warn of an agent that deletes its logs sooner than a night that was missed is made up for.
+
+    `texts` are its settings, those that count more first.
+    """
+    kept_for = next(filter(None, (_read_retention(name, text) for text in texts)), None)
+    if kept_for is None or kept_for[1] > NIGHT_AGE / timedelta(days=1):
+        return []
+    found = f"{kept_for[0]}: logs may be deleted before they are imported"
+    return [Check(f"{name}: logs", False, found, "set it to 7 days or more, or remove it")]
+
+
+def _read_retention(name: str, text: str | None) -> tuple[str, float] | None:
+    """Return what settings say of how long logs are kept, and the days; None where they say nothing."""
     try:
-        settings = json.loads(text or "{}") if name == "claude-code" else {}
+        settings = object_of(json.loads(text or "{}"))
     except ValueError:
-        return []
-    days = settings.get("cleanupPeriodDays") if isinstance(settings, dict) else None
-    if not isinstance(days, (int, float)) or days > NIGHT_AGE / timedelta(days=1):
-        return []
-    found = f"cleanupPeriodDays is {days}: logs may be deleted before they are imported"
-    return [Check(f"{name}: logs", False, found, "set it to 7 or more, or remove it")]
+        return None
+    if name == "claude-code":
+        days = settings.get("cleanupPeriodDays")
+        return (f"cleanupPeriodDays is {days}", days) if isinstance(days, (int, float)) else None
+    retention = object_of(object_of(settings.get("general")).get("sessionRetention")) if name == "gemini" else {}
+    age = re.fullmatch(r"(\d{1,6})([hdwm])", str(retention.get("maxAge")))
+    if age is None and retention.get("enabled") is not False:
+        return None
+    days = int(age[1]) * _UNIT_DAYS[age[2]] if age and retention.get("enabled") is not False else inf
+    return f"sessionRetention.maxAge is {retention.get('maxAge')}", days
 
 
 def _check_program(place: Place, hook: Hook, home: Path | None) -> Check:
