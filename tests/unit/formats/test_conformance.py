@@ -205,7 +205,7 @@ def test_a_log_is_recognised_as_its_own(log: AgentLog, tmp_path: Path) -> None:
 
 
 def damage(content: bytes) -> list[bytes]:
-    """Return a file that was cut, one written twice over itself, another's file, and hostile ones."""
+    """Return a file that was cut, one written twice over itself, and hostile ones."""
     half = len(content) // 2
     deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
     return [
@@ -233,6 +233,37 @@ def test_a_damaged_or_foreign_file_stops_nothing(log: AgentLog, tmp_path: Path) 
             told = "database"
         assert "SQLite" in told or "database" in told
         assert set(result.user_texts()) <= {FIRST, SECOND}
+
+
+def test_of_another_agents_log_nothing_is_believed(log: AgentLog, tmp_path: Path) -> None:
+    own = list(FORMATS[log.name].files(log.write(tmp_path / "own", conversation(log))))
+    for other in ("Gemini", "GeminiObject", "Kimi", "Cline", "Cursor", "OpenClaw", "Goose", "Codex", "ClaudeCode"):
+        foreign = LOGS[other]()
+        if foreign.name == log.name:
+            continue
+        path = foreign.write(tmp_path / other, [*foreign.header(), *foreign.prompt(EVIL), *foreign.answer("Yes.")])
+        content = next(iter(FORMATS[foreign.name].files(path))).read_bytes()
+        for file in own:
+            file.write_bytes(content)
+        try:
+            result = Log(FORMATS[log.name], own[:1], tmp_path)
+        except (OSError, sqlite3.Error):  # no database: reported with the file
+            continue
+        assert EVIL not in result.user_texts(), other
+        assert result.problems or result.skipped or log.name in ("aider", "codex"), other  # one takes what it may
+
+
+def test_the_lines_of_two_sessions_in_turns_cost_neither(log: AgentLog, tmp_path: Path) -> None:
+    if Path(log.file).suffix != ".jsonl":
+        return
+    plain = conversation(log)
+    other = json.loads(json.dumps(plain).replace("s-", "t-"))
+    result = read(log, tmp_path, [record for both in zip(plain, other, strict=True) for record in both])
+    assert set(result.user_texts()) == {FIRST, SECOND}
+    assert result.problems == []
+    if log.name in ("claude-code", "qwen"):  # the others name the session once a file
+        assert [name[0] for name in result.sessions] == ["s", "t"]
+        assert result.user_texts() == [FIRST, FIRST, SECOND, SECOND]
 
 
 ODD: tuple[Any, ...] = (None, [], {}, 7, True, "x", [{}], {"type": 1}, [None], {"text": {}}, -1e308, "\x00")
