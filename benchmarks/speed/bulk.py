@@ -124,9 +124,9 @@ async def _measure_agent(server: BenchmarkServer, name: str, folder: Path, turns
     """Import the log of an agent of which there are no samples, as the tests build it."""
     path, size = await asyncio.to_thread(_build_log, LOGS[name](), folder, turns)
     async with server.open_database() as database:
-        started = time.perf_counter()
+        started = time.process_time()  # its own: what the server does is the same for all
         imported = await import_sources(database, [ImportSource(path, FORMATS[LOGS[name].name])])
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
     report.add(f"import {name}, built", size / 1e6 / seconds, f"MB/s, {imported.events / seconds:,.0f} events/s")
 
 
