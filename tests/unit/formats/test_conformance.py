@@ -93,6 +93,17 @@ def test_each_record_is_accounted_for_once(log: AgentLog, tmp_path: Path) -> Non
         told = {*lines, *(event.line for event in result.events)}
         count = len(records) - (Path(log.file).suffix == ".json" and len(log.header()))
         assert len(told) == count
+    else:  # without lines: of which nothing is told could be left out
+        for place in range(len(log.header()), len(records)):
+            if str(records[place])[:1] not in ("", ">"):  # a blank line, one of an output in aider's block
+                shorter = read(log, tmp_path / str(place), records[:place] + records[place + 1 :])
+                assert tell(shorter) != tell(result), records[place]
+
+
+def tell(result: Log) -> Counter[str]:
+    """Return what was said of a log's records, as often as it was."""
+    events = (f"{event.type} {event.data}" for event in result.events if event.type is not EventType.SESSION_START)
+    return Counter([*events, *(f"skipped {item.kind}" for item in result.skipped)])
 
 
 def test_what_no_person_wrote_is_no_persons_word(log: AgentLog, tmp_path: Path) -> None:
