@@ -252,7 +252,7 @@ def _plan_child(settings: Settings, origin: _Origin, request: ChildRequest) -> _
     if call is not None:
         config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
     values = _child_columns(origin, request, child_id)
-    if request.kind == "fork" and not request.same_conversation:
+    if request.kind == "branch" or (request.kind == "fork" and not request.same_conversation):
         config["parent_conversation_id"], values["conversation_id"] = values["conversation_id"], child_id
     flags = {"rerun": request.is_rerun, "branch_kind": request.branch_kind, "live_tools": request.live_tools}
     config |= {name: value for name, value in flags.items() if value}

@@ -77,6 +77,22 @@ def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Clien
     assert open_session(owner, key="forked:web:mara")["conversation_id"] == session["conversation_id"]
 
 
+def test_the_latest_of_a_conversation_is_no_branch_and_no_copy(owner: httpx2.Client) -> None:
+    """P15, P19."""
+    session = open_session(owner, key="latest:web:mara")
+    conversation = session["conversation_id"]
+    branch = owner.post(f"/sessions/{session['id']}/branch", json={"kind": "sim", "message": "What if?"}).json()
+    bundle = owner.get(f"/sessions/{session['id']}/export", params={"exact": True}).content
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = owner.post("/sessions/import", params={"copy": True}, content=bundle, headers=headers)
+    copy = owner.get(f"/sessions/{answer.json()['session_id']}").json()
+    for name in (branch["id"], copy["id"]):
+        other = owner.get(f"/sessions/{name}").json()
+        assert other["conversation_id"] != other["parent_conversation_id"] == conversation
+    listed = owner.get("/sessions", params={"conversation": conversation}).json()["sessions"]
+    assert [each["id"] for each in listed] == [session["id"]]
+
+
 def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2.Client) -> None:
     """B5."""
     assert owner.patch("/agents/lp-analyst", json=ANALYST).status_code == 200
