@@ -275,10 +275,22 @@ class Session(RowAnswer):
         copied = row.details.get(native.EXPORTED, {}).get("conversation_id")
         is_copy = isinstance(copied, str) and row.conversation_id not in (None, copied)
         own["parent_conversation_id"] = copied if is_copy else row.config.get("parent_conversation_id")
-        own["policy"] = row.config.get("policy")
+        own |= {"policy": row.config.get("policy"), "config": row.config | _specified_config(row)}
         own["tool_names"] = row.config.get("tools", row.config.get("tool_names"))
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, **own)
+
+
+def _specified_config(row: SessionRow) -> dict[str, Any]:
+    """Return what a session's configuration has by the names of the specification."""
+    named = {"threshold": row.config.get("compaction_threshold"), "strategy": row.config.get("strategy")}
+    compaction = {name: value for name, value in named.items() if value is not None}
+    config = {
+        "system_prompt": row.config.get("system"),
+        "compaction": compaction or None,
+        "max_cost_usdc": None if row.max_cost is None else float(row.max_cost),
+    }
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def _to_millis(at: datetime) -> int:

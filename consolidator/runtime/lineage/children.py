@@ -130,7 +130,7 @@ ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
 SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
 ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
-_PARENTS_OWN = ("system", "seeds", "policy")  # of a configuration: what a sub-agent does not see
+_PARENTS_OWN = ("system", "template", "seeds", "policy")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
 
 
