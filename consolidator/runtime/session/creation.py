@@ -31,8 +31,8 @@ from consolidator.runtime.session.agent_defaults import (
     Overrides,
     check_prompt,
     check_values,
-    parse_amount,
     name_template,
+    parse_amount,
     render_template,
 )
 from consolidator.runtime.session.boundaries import boundary
