@@ -19,6 +19,7 @@ from consolidator.runtime.session import creation, lease
 from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.turn import sessions, step
 from consolidator.settings import Settings
+from consolidator.store import queries as queries_module
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions as rows
 from consolidator.store.turns import lease as marks
@@ -93,17 +94,20 @@ async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(datab
         assert session.id in (first, second)
 
 
-async def test_a_steer_that_comes_while_a_step_reads_the_session_is_in_what_the_model_is_shown(
+async def test_a_steer_that_comes_while_a_step_reads_the_session_is_answered_and_holds_nothing_back(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row was read after the view: a steer between them held a follow-up back, and was not shown itself."""
-    fetch_together, said = step.fetch_together, list[int]()
+    loads = 0
 
     async def fetch_apart(conn: Connection, queries: Any, value: str) -> list[Any]:
-        first = await fetch_together(conn, queries[:1], value)
-        if len(server.requests) == 2 and len(queries) == 3 and not said:  # the turn has ended, and a follow-up waits
-            said.append(await sessions.send_message(database, value, "no, wait", mode="steer"))
-        return [*first, *await fetch_together(conn, queries[1:], value)]
+        nonlocal loads
+        first = await queries_module.fetch_together(conn, queries[:1], value)
+        loads += len(server.requests) == 2  # the turn has ended, and a follow-up waits
+        if loads == 2:  # of the step that asks the model
+            loads += 1
+            await sessions.send_message(database, value, "no, wait", mode="steer")
+        return [*first, *await queries_module.fetch_together(conn, queries[1:], value)]
 
     @tool
     async def look(what: str) -> str:
@@ -111,10 +115,10 @@ async def test_a_steer_that_comes_while_a_step_reads_the_session_is_in_what_the_
         await sessions.send_message(database, session.id, "and then", mode="follow_up")
         return what
 
-    answers = [ScriptedReply.calling(("look", {"what": "a"})), "Done.", "Well.", "Then."]
+    answers: list[Any] = [ScriptedReply.calling(("look", {"what": "a"})), "Done.", "Well.", "Then."]
     async with ModelServer(answers=answers) as server, open_agent(database, server, [look]) as agent:
         session = await agent.open(KEY)
         monkeypatch.setattr(step, "fetch_together", fetch_apart)
         await send_and_collect(session, "look")
     shown = [[message["content"] for message in request["messages"]] for request in server.requests]
-    assert [messages[-1] for messages in shown] == ["look", "a", "no, wait", "and then"]
+    assert [messages[-1] for messages in shown] == ["look", "a", "and then", "no, wait"]
