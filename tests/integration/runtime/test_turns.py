@@ -521,7 +521,8 @@ async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(dat
 
 async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) -> None:
     """L8, P2."""
-    results, replies = [], [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
+    replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
+    results = []
     async with ModelServer(answers=replies) as server:
         async with open_agent(database, server, [look]) as agent:
             session_id = (await agent.open(KEY)).id
