@@ -15,6 +15,7 @@ from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from consolidator.errors import UsageError
+from consolidator.formats import native
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.agent import NamedTemplate
 from consolidator.models.checkpoint import CheckpointRow
@@ -256,7 +257,7 @@ class Session(RowAnswer):
     mailbox_id: str | int | float | None
     policy: dict[str, Any] | None
     tool_names: list[str] | None = Field(description="of the tools that it was created with")
-    parent_conversation_id: str | None = Field(description="which conversation its own was forked from")
+    parent_conversation_id: str | None = Field(description="that its own was forked, branched or copied from")
     activity: str = Field(description="running, waiting (for a person), pending, failed, idle or ended")
     context: ContextUse | None = Field(default=None, description="if it was asked for")
 
@@ -271,10 +272,25 @@ class Session(RowAnswer):
         own["context_window"] = row.context_window or find_window(row.answered_by or row.model, row.config)
         own |= {"max_cost_usd": None if row.max_cost is None else float(row.max_cost)}
         own |= {name: row.labels.get(name) for name in LABELS}
-        own |= {name: row.config.get(name) for name in ("policy", "parent_conversation_id")}
+        copied = row.details.get(native.EXPORTED, {}).get("conversation_id")
+        is_copy = isinstance(copied, str) and row.conversation_id not in (None, copied)
+        own["parent_conversation_id"] = copied if is_copy else row.config.get("parent_conversation_id")
+        own |= {"policy": row.config.get("policy"), "config": row.config | _specified_config(row)}
         own["tool_names"] = row.config.get("tools", row.config.get("tool_names"))
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, **own)
+
+
+def _specified_config(row: SessionRow) -> dict[str, Any]:
+    """Return what a session's configuration has by the names of the specification."""
+    named = {"threshold": row.config.get("compaction_threshold"), "strategy": row.config.get("strategy")}
+    compaction = {name: value for name, value in named.items() if value is not None}
+    config = {
+        "system_prompt": row.config.get("system"),
+        "compaction": compaction or None,
+        "max_cost_usdc": None if row.max_cost is None else float(row.max_cost),
+    }
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def _to_millis(at: datetime) -> int:

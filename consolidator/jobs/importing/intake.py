@@ -255,6 +255,10 @@ class Intake:
     def _is_own_export(self) -> bool:
         return self.format.NAME in (native.NAME, bundle.NAME)
 
+    @property
+    def _is_copy(self) -> bool:
+        return self.name in (bundle.COPY, bundle.REDACTED_COPY)
+
     def _buffer(self, item: ForeignEvent) -> None:
         session = self._file.session
         if session is None:
@@ -458,7 +462,7 @@ class Intake:
 
     async def _find_own(self, conn: Connection, buffers: _Buffers) -> set[str]:
         """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
-        if not self._is_own_export or self.name in (bundle.COPY, bundle.REDACTED_COPY):
+        if not self._is_own_export or self._is_copy:
             return set()
         parents = [name for origin, buffer in buffers.items() for name in _list_sources(buffer.file.sessions[origin])]
         names = [*buffers, *parents]
@@ -518,6 +522,8 @@ class Intake:
             "details": session.details,
             **(_exported_columns(session.details.get(native.EXPORTED)) if self._is_own_export else {}),
         }
+        if self._is_copy:  # no run of the conversation that it is a copy of
+            columns["conversation_id"] = self._session_id(columns["conversation_id"] or session.origin, own)
         if (past := columns.get("past_id")) is not None:
             columns["past_id"] = self._session_id(past, own)
         return columns

@@ -130,7 +130,7 @@ ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
 SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
 ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
-_PARENTS_OWN = ("system", "seeds", "policy")  # of a configuration: what a sub-agent does not see
+_PARENTS_OWN = ("system", "template", "seeds", "policy")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
 
 
@@ -252,7 +252,7 @@ def _plan_child(settings: Settings, origin: _Origin, request: ChildRequest) -> _
     if call is not None:
         config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
     values = _child_columns(origin, request, child_id)
-    if request.kind == "fork" and not request.same_conversation:
+    if request.kind == "branch" or (request.kind == "fork" and not request.same_conversation):
         config["parent_conversation_id"], values["conversation_id"] = values["conversation_id"], child_id
     flags = {"rerun": request.is_rerun, "branch_kind": request.branch_kind, "live_tools": request.live_tools}
     config |= {name: value for name, value in flags.items() if value}

@@ -244,9 +244,18 @@ class Overrides(ModelOptions):
             changed["system"] = render_template(self.template, dict(self.parameters or {}))
         if self.prompt_patch is not None:
             changed["system"] = patch_prompt(config.get("system"), self.prompt_patch)
+        if changed.get("system") != config.get("system"):
+            changed.pop("template", None)
+        if self.pinned is not None:
+            changed["template"] = name_template(self.pinned, self.parameters)
         if self.tools is not None:
             changed["tools"] = changed["allowed_tools"] = list(dict.fromkeys(self.tools))
         return changed
+
+
+def name_template(pinned: NamedTemplate, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the template that was named, as a configuration has it."""
+    return {**asdict(pinned), "params": dict(parameters or {})}
 
 
 OVERRIDABLE = tuple(option.name for option in fields(Overrides))

@@ -31,6 +31,7 @@ from consolidator.runtime.session.agent_defaults import (
     Overrides,
     check_prompt,
     check_values,
+    name_template,
     parse_amount,
     render_template,
 )
@@ -172,6 +173,7 @@ def _set_up(request: SessionRequest, agent: AgentRow | None, tools: tuple[str, .
     system, model = render_system(request, agent), _first(request.model, agent, "model")
     config = _name_config(request, agent) | {
         "system": system,
+        "template": None if request.pinned is None else name_template(request.pinned, request.parameters),
         "policy": None if request.policy is None else dict(request.policy),
         "agent_version": None if agent is None else agent.version,
     }
@@ -458,6 +460,10 @@ async def _change(
     wanted = {name: value for name, value in wanted.items() if value is not None}
     if tools is not None and "allowed_tools" not in {**session.config, **wanted}:
         wanted["tools"] = list(tools)
+    if "system" in wanted and request.pinned is not None:
+        wanted["template"] = name_template(request.pinned, request.parameters)
+    elif "system" in wanted and "template" in session.config:
+        wanted["template"] = None
     changed = {name: value for name, value in wanted.items() if session.config.get(name) != value}
     model, max_cost = request.model, request.max_cost
     if model is not None and model != session.model:

@@ -101,6 +101,7 @@ def _frame(kind: str, data: str, cursor: str | None = None) -> bytes:
 
 
 EVENTS_SHOWN = 100  # of a conversation on one page
+RUNS_SHOWN = 5  # of its conversation, beside it
 EVENTS_BEFORE = 20  # a point of it, when it is replayed
 CONVERSATION_KB, REPLAY_KB = 110, 60  # that its texts take of a page; a replay has them twice
 MAX_OUTLINED = 3000  # events of a picture
@@ -112,7 +113,7 @@ _MODES: dict[str, MessageMode] = {"message": "message", "steer": "steer", "follo
 async def show_sessions(page: PageRequest) -> Response:
     """List sessions, the latest first, or what was said in them that a search finds."""
     services, viewer = page.services, page.viewer
-    filters = page.read_filter("query", "agent", "project", "peer", "status")
+    filters = page.read_filter("query", "agent", "project", "peer", "conversation", "status")
     if filters["status"] not in (None, *STATUSES):
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
     if filters["query"]:
@@ -131,17 +132,32 @@ async def show_sessions(page: PageRequest) -> Response:
         agent=filters["agent"],
         project=filters["project"],
         peer=filters["peer"],
+        conversation=filters["conversation"],
         status=filters["status"],  # type: ignore[arg-type] # it is one of STATUSES
     )
     of = f"sessions {wanted}"
     position = page.read_moment(of)
     after = None if position is None else SessionCursor(*position)
     listed = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
-    now = services.database.clock.now()
-    rows = [(row, listed.titles.get(row.id), listing.session_status(row, now)) for row in listed.sessions]
+    rows = _to_rows(page, listed)
     last = None if listed.next is None else [listed.next.at.isoformat(), listed.next.id]
     values = page.list_values(of, rows, last)
     return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=None, **values)
+
+
+def _to_rows(page: PageRequest, listed: listing.SessionPage) -> list[tuple[SessionRow, str | None, str]]:
+    """Return each session with its title and what it is doing."""
+    now = page.database.clock.now()
+    return [(row, listed.titles.get(row.id), listing.session_status(row, now)) for row in listed.sessions]
+
+
+async def _load_runs(page: PageRequest, session: SessionRow) -> list[tuple[SessionRow, str | None, str]]:
+    """Return the latest other sessions of a session's conversation."""
+    if session.conversation_id is None:
+        return []
+    of = SessionFilter(conversation=session.conversation_id)
+    listed = await listing.list_sessions(page.database, of, limit=RUNS_SHOWN + 1, viewer=page.viewer)
+    return [row for row in _to_rows(page, listed) if row[0].id != session.id][:RUNS_SHOWN]
 
 
 async def show_session(page: PageRequest) -> Response:
@@ -181,6 +197,7 @@ async def show_session(page: PageRequest) -> Response:
         beginning=None if not events or events[0].seq <= first else page.next_address(of, [session.base_seq]),
         cost=total,
         family=family,
+        runs=await _load_runs(page, session),
         can_speak=is_open,
         is_driving=services.is_driving,
         is_unanswered=session.pending and waits_for_driver(session.error),

@@ -111,6 +111,7 @@ def test_only_who_reads_the_session_is_shown_it(api: ApiServer) -> None:
 
 
 def test_who_may_only_write_is_shown_nothing_of_what_a_session_holds(api: ApiServer, owner: httpx2.Client) -> None:
+    """B25."""
     session_id = api.open_session("unread:web:mara")
     path = f"/sessions/{session_id}"
     owner.patch(f"{path}/scratchpad", json={"text": "Quokka."}).raise_for_status()
@@ -125,6 +126,7 @@ def test_who_may_only_write_is_shown_nothing_of_what_a_session_holds(api: ApiSer
         ]
     assert [answer.status_code for answer in answers] == [201, 200, 200, 200]
     assert answers[2].json()["compacted"]
+    assert owner.get(path).json()["compaction_count"] == 1
     for answer in answers:
         assert "quokka" not in answer.text.lower(), answer.text
     assert answers[0].json()["attention"] == {"c2": {"kind": "approval"}}

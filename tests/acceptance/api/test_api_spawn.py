@@ -23,7 +23,9 @@ MODELS = {"CONSOLIDATOR_STRONG_MODEL": "gpt-4o", "CONSOLIDATOR_CHEAP_MODEL": "gp
 
 
 def answer(request: dict[str, Any]) -> ScriptedReply | str:
-    """Answer a task by its own words; `fail` is refused for good, `hang` begins and does not go on."""
+    """Answer a task by its own words; `fail` is refused for good, `hang` does not go on, `tell all` uses a tool."""
+    if any(message["role"] == "tool" for message in request["messages"]):
+        return "done: all is told"
     task = str(request["messages"][-1]["content"]).rsplit("\n\n", 1)[-1]
     if task.startswith("fail"):
         return ScriptedReply(status=400, body={"error": {"message": "no such thing", "type": "invalid_request_error"}})
@@ -32,6 +34,8 @@ def answer(request: dict[str, Any]) -> ScriptedReply | str:
         return ScriptedReply(text="one two three", stall_after=1)
     if task.startswith("hang"):
         return ScriptedReply(text="one two three", stall_after=1)
+    if task.startswith("tell all"):
+        return ScriptedReply.calling(("update_scratchpad", {"mode": "append", "text": "a note"}))
     return f"done: {task}"
 
 
@@ -46,7 +50,7 @@ def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFa
     """A service that drives sessions with the stand-in model."""
     folder: Path = tmp_path_factory.mktemp("spawn")
     many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
-    with serve(module_dsn, folder, **use_model(model), **MODELS, **many) as server:
+    with serve(module_dsn, folder, "--tools", "scratchpad", **use_model(model), **MODELS, **many) as server:
         yield server
 
 
@@ -73,7 +77,7 @@ def wait_result(client: httpx2.Client, started: Json) -> Json:
 def test_a_sub_agent_does_its_task_and_both_logs_say_so(
     api: ApiServer, owner: httpx2.Client, model: ModelServer
 ) -> None:
-    """B19."""
+    """B19, B25."""
     parent_id = api.open_session("spawning:web:mara", system="You know a secret.")
     started = spawn(owner, parent_id, "count the files", context="a.py, b.py", model="gpt-4o-mini", max_tokens=50)
     assert (started["status"], started["text"], started["parent_id"]) == ("running", None, parent_id)
@@ -89,7 +93,10 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
     assert (log[2].data["status"], log[2].data["cost"]) == ("ok", result["cost_usd"])
     child = owner.get(f"/sessions/{started['session_id']}").json()
     assert (child["kind"], child["status"], child["parent_id"]) == ("sub-agent", "ended", parent_id)
-    assert owner.get(f"/sessions/{parent_id}").json()["cost_usd"] == result["cost_usd"]  # attributed to the parent
+    parent = owner.get(f"/sessions/{parent_id}").json()
+    assert parent["cost_usd"] == result["cost_usd"]  # attributed to the parent
+    assert [each["session_id"] for each in parent["sub_agents"]] == [child["id"]]
+    assert parent["total_cost_usd"] == float(result["cost_usd"]) > 0
 
 
 def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
@@ -149,14 +156,16 @@ def test_one_goes_on_after_its_service_was_killed(
 
 
 def test_the_whole_of_what_it_did_is_told_if_asked_for(api: ApiServer, owner: httpx2.Client) -> None:
-    """B19."""
+    """B19, B20."""
     parent_id = api.open_session("spawning:web:full")
     named = {"model": "gpt-4o-mini", "context": "Be quick.", "max_tokens": 60, "return_format": "summary"}
     result = wait_result(owner, spawn(owner, parent_id, "tell all", **named))
-    assert (result["status"], result["text"]) == ("ok", "done: tell all")
+    assert (result["status"], result["text"]) == ("ok", "done: all is told")
     thread = [{"role": "user", "content": "We use tabs."}, {"role": "assistant", "content": "Noted."}]
     result = wait_result(owner, spawn(owner, parent_id, "tell all", return_format="full", context=thread))
-    assert (result["status"], result["text"]) == ("ok", "done: tell all")
+    assert result["status"] == "ok"
+    assert result["text"].startswith("[call update_scratchpad: ")
+    assert result["text"].endswith("\n\ndone: all is told")
 
 
 def test_several_are_at_work_at_once_and_listed_as_children(api: ApiServer, owner: httpx2.Client) -> None:

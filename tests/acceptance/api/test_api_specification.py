@@ -29,7 +29,9 @@ def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Cli
     assert (session["agent_id"], session["golem_id"], session["agent"]) == (42, 42, "42")
     assert (session["model"], session["max_cost_usd"]) == ("gpt-4o-mini", 0.5)
     options = {"system": "Be brief.", "compaction_threshold": 0.7, "strategy": "window", "tool_names": []}
-    assert session["config"] == options
+    named = {"system_prompt": "Be brief.", "compaction": compaction, "max_cost_usdc": 0.5}
+    assert session["config"] == options | named
+    assert owner.get(f"/sessions/{session['id']}").json()["config"] == session["config"]
 
 
 def test_a_session_says_whose_it_is_by_what_policy_and_who_answered(owner: httpx2.Client) -> None:
@@ -77,6 +79,22 @@ def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Clien
     assert open_session(owner, key="forked:web:mara")["conversation_id"] == session["conversation_id"]
 
 
+def test_the_latest_of_a_conversation_is_no_branch_and_no_copy(owner: httpx2.Client) -> None:
+    """P15, P19."""
+    session = open_session(owner, key="latest:web:mara")
+    conversation = session["conversation_id"]
+    branch = owner.post(f"/sessions/{session['id']}/branch", json={"kind": "sim", "message": "What if?"}).json()
+    bundle = owner.get(f"/sessions/{session['id']}/export", params={"exact": True}).content
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = owner.post("/sessions/import", params={"copy": True}, content=bundle, headers=headers)
+    copy = owner.get(f"/sessions/{answer.json()['session_id']}").json()
+    for name in (branch["id"], copy["id"]):
+        other = owner.get(f"/sessions/{name}").json()
+        assert other["conversation_id"] != other["parent_conversation_id"] == conversation
+    listed = owner.get("/sessions", params={"conversation": conversation}).json()["sessions"]
+    assert [each["id"] for each in listed] == [session["id"]]
+
+
 def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2.Client) -> None:
     """B5."""
     assert owner.patch("/agents/lp-analyst", json=ANALYST).status_code == 200
@@ -86,6 +104,11 @@ def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2
     assert first["config"]["system"] == "You look at ETH/USDC. Risk: low."
     start = owner.get(f"/sessions/{first['id']}/events").json()["events"][0]["data"]
     assert start["template"] == {"name": "lp-analyst", "version": 1}
+    pinned = {"name": "lp-analyst", "version": 1, "params": {"risk": "low", "pair": "ETH/USDC"}}
+    assert first["config"]["template"] == pinned
+    fork = owner.post(f"/sessions/{first['id']}/fork").json()
+    other = owner.post(f"/sessions/{first['id']}/fork", json={"overrides": {"system": "Be brief."}}).json()
+    assert (fork["config"]["template"], other["config"].get("template")) == (pinned, None)
     latest = open_session(owner, agent="main", template={"name": "lp-analyst"}, parameters={"pair": "BTC"})
     assert latest["config"]["system"] == "Now: BTC, low."
 

@@ -18,13 +18,20 @@ def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page
         wait_for(client, f"/sessions/{session_id}/events", lambda page: "called trunk" in str(page))
         client.post(f"/sessions/{session_id}/checkpoint", json={"label": "asked"}).raise_for_status()
         client.post(f"/sessions/{session_id}/fork", json={}).raise_for_status()
+        runs = [client.post("/sessions", json={"key": "coder:web:ada", "new": True}).json()["id"] for _ in range(2)]
     person.goto(f"{served.address}/ui/sessions")
     person.locator(f"a[href$='{session_id}']").click()
     expect(person.get_by_text("It is called trunk.")).to_be_visible()
     expect(person.locator(".said.agent .mark", has_text="$0.00")).to_be_visible()  # what the answer cost
     expect(person.locator("svg .lane")).to_have_count(2)
     expect(person.locator("svg .checkpoint")).to_have_count(1)
+    listed = person.locator("section", has=person.get_by_role("heading", name="Other runs")).locator(".entry a")
+    hrefs = [run.get_attribute("href") for run in listed.all()]
+    assert hrefs == [f"/ui/sessions/{run}" for run in reversed(runs)]  # neither itself nor the fork
     check_looks(person, "session")
+    person.get_by_role("link", name="All its runs").click()
+    expect(person.locator(".entry a")).to_have_count(3)
+    person.go_back()
     person.get_by_role("link", name="Replay it event by event").click()
     person.get_by_role("link", name="Last").click()
     shown = person.locator("section", has=person.get_by_role("heading", name="What the model was shown"))

@@ -102,17 +102,6 @@ def estimated_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "count_tokens_cached", estimate_tokens)
 
 
-async def test_a_restored_session_is_cut_to_the_models_window(database: Database) -> None:
-    """C11."""
-    talk = [event for n in range(40) for event in (user_message(f"Say {n}. " * 20), assistant_response("Yes. " * 50))]
-    await log_events(database, "one", talk)
-    context = await build_test_context(database, strategy="full", budget=1500)
-    assert 1000 < context.tokens <= 1500
-    assert context.truncated
-    assert "Say 39." in str(context.messages[-2])
-    assert "Say 0." not in str(context.messages)
-
-
 @pytest.mark.usefixtures("estimated_tokens")
 async def test_a_context_is_what_it_was(database: Database) -> None:
     compaction = decision_event(

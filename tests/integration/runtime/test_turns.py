@@ -522,17 +522,39 @@ async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(dat
 async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) -> None:
     """L8, P2."""
     replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
-    async with ModelServer(answers=replies) as server, open_agent(database, server, [look]) as agent:
-        session = await agent.open(KEY)
-        await sessions.send_message(database, session.id, "go")
-        first = await agent.step(session.id)
-        second = await agent.step(session.id)
-        third = await agent.step(session.id)
-        head = (await session.info()).head
-    assert [(result.finish_reason, result.executed_tool_count) for result in (first, second, third)] == [
+    results = []
+    async with ModelServer(answers=replies) as server:
+        async with open_agent(database, server, [look]) as agent:
+            session_id = (await agent.open(KEY)).id
+        await sessions.send_message(database, session_id, "go")
+        for _ in range(3):  # each is made by a harness that knows nothing of the one before
+            async with open_agent(database, server, [look]) as agent:
+                results.append(await agent.step(session_id))
+        [_, shown] = server.requests
+    assert [(result.finish_reason, result.executed_tool_count) for result in results] == [
         ("tool_calls", 1), ("stop", 0), ("idle", 0),
     ]  # fmt: skip
-    assert first.to_seq < second.to_seq == third.to_seq == head
+    assert [message["role"] for message in shown["messages"]][-3:] == ["user", "assistant", "tool"]
+    head = (await read_log(database, session_id))[-1].seq
+    assert results[0].to_seq < results[1].to_seq == results[2].to_seq == head
+
+
+@pytest.mark.parametrize(("window", "is_whole"), [(2500, False), (None, True)])
+async def test_a_restored_session_is_cut_to_its_models_window(
+    database: Database, window: int | None, is_whole: bool
+) -> None:
+    """C11."""
+    async with ModelServer(answers=lambda _: "Yes.") as server:
+        async with open_agent(database, server) as agent:
+            session = await agent.open(KEY, strategy="full", answer_tokens=1000, context_window=window)
+            for n in range(8):
+                await send_and_collect(session, f"Say {n}. " * 70)
+        async with open_agent(database, server) as agent:
+            await send_and_collect(await agent.open(KEY), "And now?")
+        shown = str(server.requests[-1]["messages"])
+    assert ("Say 0." in shown) == is_whole
+    assert "Say 7." in shown
+    assert (count_tokens(shown) <= 1500) == (not is_whole)
 
 
 @pytest.mark.parametrize("key", ["", " : ", "x" * 301, "main:cli:\0", "main:\ud800:ada"])

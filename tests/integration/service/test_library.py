@@ -59,7 +59,7 @@ async def test_what_is_recorded_becomes_memory(memory: Memory) -> None:
 
     [fact] = await memory.facts("tabs")
     assert (fact.agent, fact.trust) == ("main", "user")
-    assert fact.id in (await memory.recall("tabs or spaces for indentation?")).block
+    assert f"[fact:{fact.id[:8]}]" in (await memory.recall("tabs or spaces for indentation?")).block
     [solution] = await memory.lookup_error("bash: pytets: command not found", tool="Bash")
     assert "pytest" in solution.body["line"]
     assert [row.id for row in await memory.solutions()] == [solution.id]
@@ -79,7 +79,7 @@ async def test_what_is_recorded_becomes_memory(memory: Memory) -> None:
 def test_what_is_remembered_holds_at_once_until_it_is_forgotten(memory: Memory) -> None:
     told = memory.blocking.remember("we use tabs", project="/src/shop")
     assert (told.scope, told.project, told.known) == ("project", "/src/shop", False)
-    assert told.id in memory.blocking.recall("do we use tabs?", project="/src/shop").block
+    assert told.id[:8] in memory.blocking.recall("do we use tabs?", project="/src/shop").block
     assert memory.blocking.remember("we use tabs", project="/src/shop").known
     assert memory.blocking.forget("tabs").id == told.id
     assert memory.blocking.facts() == []

@@ -100,6 +100,7 @@ async def rerun(
 async def test_a_rerun_of_an_unchanged_session_differs_in_nothing(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
+    """P19."""
     session_id = await record(database)
     ran = list(RAN)
     done = await rerun(database, settings, session_id, tools=TOOLS)
@@ -117,7 +118,11 @@ async def test_a_rerun_of_an_unchanged_session_differs_in_nothing(
     async with database.connection() as conn:
         child = await sessions.get(conn, bundled.session_id)
         copy = await sessions.get(conn, bundled.recorded_id)
+        repeated = await sessions.get(conn, done.session_id)
     assert (child.simulated, copy.simulated, child.key, child.kind) == (True, True, None, "branch")
+    assert copy.details["exported"]["conversation_id"] == session_id != copy.conversation_id
+    for run, parent in ((child, copy.conversation_id), (repeated, session_id)):
+        assert (run.conversation_id, run.config["parent_conversation_id"]) == (run.id, parent)
     assert (await compare_sessions(database, session_id, str(path))).is_empty
     await assert_invariants(database)
 
