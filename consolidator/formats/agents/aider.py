@@ -24,7 +24,7 @@ _FORM = RecordForm(NAME, kind=("kind",), silent=frozenset({"session", "output"})
 _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MAX_INPUTS = 64 * 1024 * 1024  # bytes
 _MAX_BLOCK = 16 * 1024 * 1024  # characters of one text
-_Inputs = dict[str, list[list[str]]]
+_Inputs = dict[str, dict[int, set[tuple[str, ...]]]]  # by the first line, and by how many lines they have
 
 
 files = file_finder(_HISTORY)
@@ -58,16 +58,16 @@ def _draft_user(text: str, inputs: _Inputs) -> drafts.Drafts:
     unproven: list[str] = []
     start = 0
     while start < len(lines):
-        typed = next(
-            (entry for entry in inputs.get(lines[start], ()) if lines[start : start + len(entry)] == entry), []
-        )
+        sizes = inputs.get(lines[start], {})
+        size = next((n for n in sorted(sizes, reverse=True) if tuple(lines[start : start + n]) in sizes[n]), 0)
+        typed = lines[start : start + size]
         if typed and not typed[0].startswith(("/", "!")):
             yield from drafts.harness("\n".join(unproven))
             unproven = []
             yield EventType.USER_MESSAGE, {"text": "\n".join(typed)}
         else:
             unproven += typed or lines[start : start + 1]
-        start += len(typed) or 1
+        start += size or 1
     yield from drafts.harness("\n".join(unproven))
 
 
@@ -105,10 +105,7 @@ def _read_blocks(path: Path) -> Records:
 
 
 def _read_inputs(path: Path) -> _Inputs:
-    """Return what was typed, by its first line, the longest first: entries of `+` lines below the line of their time.
-
-    Blank lines are left out, as the history's own are.
-    """
+    """Return what was typed, without blank lines: entries of `+` lines below the line of their time."""
     try:
         content = read_whole(path, _MAX_INPUTS) or b""
     except OSError:
@@ -120,6 +117,6 @@ def _read_inputs(path: Path) -> _Inputs:
         elif typed := line[1:].strip():
             entries[-1].append(typed)
     inputs: _Inputs = {}
-    for entry in sorted(filter(None, entries), key=len, reverse=True):
-        inputs.setdefault(entry[0], []).append(entry)
+    for entry in filter(None, entries):
+        inputs.setdefault(entry[0], {}).setdefault(len(entry), set()).add(tuple(entry))
     return inputs
