@@ -71,7 +71,7 @@ full join sealed_message c on c.seal = m.seal and c.session_hash = sha256(conver
                           and c.message_hash = sha256(convert_to(m.message_id, 'UTF8'))
 left join session s on sha256(convert_to(s.id, 'UTF8')) = coalesce(c.session_hash, sha256(convert_to(m.session_id, 'UTF8')))
 where c.hash is distinct from m.hash and case
-    when s.id is not null then coalesce(c.started_seq, m.started_seq) > s.pruned_to
+    when s.id is not null then s.pruned_to = 0 or coalesce(c.started_seq, m.started_seq) > s.pruned_to
     else not exists (select from erasure r where sha256(convert_to(r.session_id, 'UTF8')) = c.session_hash) end
 order by 1 limit 20
 

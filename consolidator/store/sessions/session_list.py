@@ -76,6 +76,8 @@ def _conditions(filters: SessionFilter, now: datetime) -> list[ColumnElement[boo
         "root_id": filters.root,
     }
     conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
+    if filters.conversation is not None and filters.kind is None:  # its runs; a sub-agent's is one within a run
+        conditions.append(col(table.kind) != "sub-agent")
     if filters.labels:
         conditions.append(col(table.labels) != literal("{}").cast(JSONB))  # as the index says
         conditions.append(col(table.labels).op("@>")(literal(dumps(dict(filters.labels))).cast(JSONB)))

@@ -97,6 +97,8 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
     assert parent["cost_usd"] == result["cost_usd"]  # attributed to the parent
     assert [each["session_id"] for each in parent["sub_agents"]] == [child["id"]]
     assert parent["total_cost_usd"] == float(result["cost_usd"]) > 0
+    runs = owner.get("/sessions", params={"conversation": parent["conversation_id"]}).json()["sessions"]
+    assert [each["id"] for each in runs] == [parent_id]  # a sub-agent's is within one of them
 
 
 def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(

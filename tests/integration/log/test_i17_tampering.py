@@ -215,6 +215,12 @@ ADD = (
     "select session_id, message_id, 'mail', upto_seq, started_seq, sent_at{} from delivery"
 )
 
+NEW_MESSAGE = """
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at, id, hash)
+select session_id, message_id || 'x', channel, upto_seq, 0, sent_at, id,
+       hash_output(session_id, message_id || 'x', channel, null, upto_seq, 0, null, sent_at)
+from delivery"""
+
 
 @pytest.mark.parametrize(
     ("change", "invariant"),
@@ -232,6 +238,7 @@ ADD = (
         (f"update delivery set channel = 'mail', hash = {DELIVERY_HASH}", MESSAGES),
         (f"update delivery set started_seq = 0, hash = {EARLY_HASH}", MESSAGES),
         (ADD.format(", id, hash", f", id, {DELIVERY_HASH}"), MESSAGES),
+        (NEW_MESSAGE, MESSAGES),
         ("update generation_chunk set id = id + 100", MESSAGES),
         ("delete from generation_chunk where seq = 3", MESSAGES),
         ("delete from delivery where upto_seq = 3", MESSAGES),

@@ -74,7 +74,7 @@ async def test_a_server_whose_list_of_tools_does_not_end_or_fit_is_refused(
     mode: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if mode == "never lists":
-        monkeypatch.setattr(mcp_tools, "START_TIMEOUT", 6.0)
+        monkeypatch.setattr(mcp_tools, "START_TIMEOUT", 20.0)
     with pytest.raises(UsageError, match=message):
         async with mcp_tools.mcp_tools(server(mode)):
             pass
