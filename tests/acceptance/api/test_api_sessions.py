@@ -54,7 +54,8 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     path = opened.headers["location"].removeprefix("/v1")
     assert owner.get(path).json().items() >= session.items()
     assert (session["key"], session["status"], session["head"]) == ("main:web:ines", "open", 1)
-    assert session["config"] == {"system": "Be brief.", "max_steps": 5, "tool_names": []}
+    said = {"system": "Be brief.", "system_prompt": "Be brief."}  # by our name and the specification's
+    assert session["config"] == {**said, "max_steps": 5, "tool_names": []}
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] == session["id"]
     sent = owner.post(f"{path}/messages", json={"text": "Hello"})
     assert (sent.status_code, sent.json()) == (202, {"session_id": session["id"], "seq": 2})
