@@ -80,6 +80,7 @@ class Harness:
     tails: TailCache = field(default_factory=TailCache)
     sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    redacts: bool = False  # the context is another program's log, whose credentials were not for our model
 
     def find_sender(self, session: SessionRow) -> Sender | None:
         """Return what takes a session's messages in this process, if anything does; a simulation reaches nobody."""

@@ -9,6 +9,7 @@ from typing import Any
 from consolidator.context import build
 from consolidator.context.reader import DEFAULT_STRATEGY, find_strategy
 from consolidator.errors import UsageError
+from consolidator.llm.redaction.redact import redact_json
 from consolidator.llm.tokens import count_tokens, settled_tokens
 from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
@@ -137,7 +138,7 @@ async def plan_request(
         ):  # fmt: skip
             context = await build_context(request, None)
 
-    messages = context.messages
+    messages = redact_json(context.messages) if harness.redacts else context.messages
     if prefill is not None:
         messages = with_prefill(harness, messages, prefill) or messages
     body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": max_tokens}

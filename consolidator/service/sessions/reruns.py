@@ -167,18 +167,19 @@ async def begin_rerun(
     offered = list(tools) if tools is not None else await _offered_tools(database, recorded)
     toolbox = RecordedToolbox(offered, run.calls, live=live_tools)
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=overrides, is_rerun=True)
-    harness, child_id = await _open_branch(database, settings, recorded.id, request, toolbox)
+    harness, child_id = await _open_branch(database, settings, recorded, request, toolbox)
     return BegunRerun(harness, child_id, recorded.id, run)
 
 
 async def _open_branch(
-    database: Database, settings: Settings, recorded_id: str, request: ChildRequest, toolbox: RecordedToolbox
+    database: Database, settings: Settings, recorded: SessionRow, request: ChildRequest, toolbox: RecordedToolbox
 ) -> tuple[Harness, str]:
-    """Return a branch with recorded tools alone, and what drives it."""
+    """Return a branch with recorded tools alone, and what drives it; no model sees credentials of another's log."""
     overrides = replace(request.overrides, tools=list(toolbox.names))
     request = replace(request, overrides=overrides)
-    child = await create_child(database, settings, recorded_id, request, driver_tools=toolbox.names)
-    return Harness(database, settings, create_client(settings), toolbox), child.id
+    child = await create_child(database, settings, recorded.id, request, driver_tools=toolbox.names)
+    harness = Harness(database, settings, create_client(settings), toolbox, redacts=recorded.is_driven_elsewhere)
+    return harness, child.id
 
 
 async def try_again(
@@ -197,7 +198,7 @@ async def try_again(
     request = ChildRequest(
         kind="branch", branch_kind="sim", at=at, overrides=overrides, is_rerun=True, message=create_message(GO_ON)
     )
-    harness, child_id = await _open_branch(database, settings, session_id, request, toolbox)
+    harness, child_id = await _open_branch(database, settings, recorded, request, toolbox)
     try:
         for _ in range(model_calls):
             if (await step_session(harness, child_id)).finish_reason != "tool_calls":

@@ -34,11 +34,11 @@ LESSON = lesson_id("", SHOP, "always_fails", "wrapper wrap pnpm")
 RIGHT = ("pnpm run test", "12 passed", "ok")
 
 
-async def log_session(database: Database, name: str, *calls: tuple[str, str, str]) -> None:
+async def log_session(database: Database, name: str, *calls: tuple[str, str, str], **columns: Any) -> None:
     events = [user_message("go")]
     for number, (command, output, status) in enumerate(calls):
         events += call_and_result(f"{name}-{number}", "Bash", {"command": command}, output, status)
-    await log_events(database, name, events, agent="claude-code", project=SHOP)
+    await log_events(database, name, events, agent="claude-code", project=SHOP, **columns)
 
 
 async def tell(database: Database, name: str, *cited: str) -> None:
@@ -143,8 +143,9 @@ async def test_a_digest_says_what_came_of_telling(database: Database, clock: Fro
 async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_evidence(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    secret = "ghp_" + "Zk3" * 12
     for name in ("s1", "s2", "s3"):
-        await log_session(database, name, WRONG, RIGHT)
+        await log_session(database, name, ("cat .env", f"TOKEN={secret}", "ok"), WRONG, RIGHT, origin=name)
     await run_next_night(database, clock, settings)
     before = await load_wrapper(database)
 
@@ -159,6 +160,8 @@ async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_ev
             _ = [trial async for trial in prove_lessons(database, configured, filters=LessonFilter(project="/other"))]
     assert len(trials) == 2  # of three situations: each takes four calls of the model
     assert len(server.requests) == 8
+    assert "TOKEN=" in str(server.requests)
+    assert secret not in str(server.raw_bodies)
     for trial in trials:
         assert (trial.untold.repeats, trial.untold.advised, trial.told.repeats) == (True, False, False)
         assert trial.told.advised
