@@ -33,7 +33,8 @@ def derive_project(cwd: object) -> str | None:
     for pattern in (_INNER_WORKTREE, _SIBLING_WORKTREE):
         if match := pattern.match(path):
             return match["repository"]
-    return (_read_repository(Path(path), is_proved=True) if path.startswith("/") else None) or path or None
+    is_here = path.startswith("/") and not path.startswith("//")  # a log must not have another machine asked
+    return (_read_repository(Path(path), is_proved=True) if is_here else None) or path or None
 
 
 def _read_repository(worktree: Path, *, is_proved: bool = False) -> str | None:

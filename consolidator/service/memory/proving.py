@@ -89,7 +89,8 @@ async def prove_lessons(
 ) -> AsyncIterator[Trial]:
     """Yield the trials of a lesson, or of those that are told, the most helpful first, within a budget of model calls.
 
-    `lesson_id` may be the beginning of an id. Raises UsageError where no call of a session failed as the lesson says.
+    `lesson_id` may be the beginning of an id. Raises UsageError where no call of a session failed as the lesson says,
+    and ModelError where the model gave no answer, which proves nothing.
     """
     rows = await list_lessons(database, replace(filters, limit=_ALL))
     if lesson_id is not None:
@@ -112,14 +113,14 @@ async def _find_situations(database: Database, row: LessonRow) -> list[_Situatio
     cited = dict.fromkeys(session_id for session_id, _ in read_lesson(row).evidence)
     async with database.connection() as conn:
         traces = await store.list_traces_of(conn, list(cited))
-    known = {each.session_id: Trace.unpack(each.session_id, each.root_id, each.agent, each.trace) for each in traces}
-    found: dict[str, _Situation] = {}
+    trace_of = {row.session_id: Trace.unpack(row.session_id, row.root_id, row.agent, row.trace) for row in traces}
+    situations: dict[str, _Situation] = {}  # by lineage root
     for session_id, seq in read_lesson(row).evidence:
-        trace = known.get(session_id)
+        trace = trace_of.get(session_id)
         call = next((call for call in trace.calls if call.seq == seq and call.ok is False), None) if trace else None
         if trace is not None and call is not None:
-            found.setdefault(trace.root_id, _Situation(_as_session(trace), call, trace.start))
-    return list(found.values())[:MAX_SITUATIONS]
+            situations.setdefault(trace.root_id, _Situation(_as_session(trace), call, trace.start))
+    return list(situations.values())[:MAX_SITUATIONS]
 
 
 def _as_session(trace: Trace) -> TracedSession:
@@ -132,8 +133,8 @@ async def _try(
     session, call = situation.session, situation.call
     block = render_block(_NOTE, [Section("Known here:", [lesson_item(row.id, row.line)])], _TOKENS)
     attempts = []
-    for told in (None, block):
-        patch = None if told is None else {"append": f"\n\n{told.text}"}
+    for brief in (None, block):
+        patch = None if brief is None else {"append": f"\n\n{brief.text}"}
         overrides = Overrides(model=model, prompt_patch=patch)
         log = await try_again(
             database, settings, session.session_id, call.seq, overrides=overrides, model_calls=MODEL_CALLS
@@ -168,13 +169,13 @@ def _judge(lesson: Lesson, situation: _Situation, log: Sequence[Event]) -> Attem
 def _marks(lesson: Lesson, session: TracedSession, call: TracedCall, *, only_failed: bool = False) -> Iterator[Key]:
     """Yield what makes a call the one that a lesson says fails: its key, else its operation with its wrappers."""
     kind = lesson.match.get("kind") if lesson.kind == "always_fails" else None
-    wanted = None if kind is None else (kind, *(lesson.match[name] for name in MATCH_NAMES[kind]))
+    lesson_key = None if kind is None else (kind, *(lesson.match[name] for name in MATCH_NAMES[kind]))
     for segment in call.segments or (None,):
         if segment is not None and only_failed and segment.ok is not False:
             continue
         keys = set(keys_of(session, call, segment))
-        if wanted is not None:
-            yield from keys & {wanted}
+        if lesson_key is not None:
+            yield from keys & {lesson_key}
         elif segment is not None:
             yield "operation", *segment.wrappers, segment.operation
         else:

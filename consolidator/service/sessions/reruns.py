@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consolidator.database import Database
-from consolidator.errors import RequestUnderWay, UsageError
+from consolidator.errors import ModelError, RequestUnderWay, UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
@@ -38,6 +38,7 @@ from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sessions import create_message
+from consolidator.runtime.turn.sub_agents import find_failure
 from consolidator.runtime.turn.wake import step_session, wake_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.settings import Settings
@@ -188,7 +189,8 @@ async def try_again(
     """Ask a model anew what a recorded session did at an event, and return what it did in place of it.
 
     It is a branch that is never evidence, from the last point before the event where nothing was open, with a word to
-    go on. Calls are answered from the recording, else not run; it ends with the calls of its last answer.
+    go on. Calls are answered from the recording, else not run; it ends with the calls of its last answer. Raises
+    ModelError where the model gave none.
     """
     async with database.connection() as conn:
         recorded = await sessions.get(conn, session_id)
@@ -201,7 +203,11 @@ async def try_again(
     harness, child_id = await _open_branch(database, settings, recorded, request, toolbox)
     try:
         for _ in range(model_calls):
-            if (await step_session(harness, child_id)).finish_reason != "tool_calls":
+            result = await step_session(harness, child_id)
+            if result.finish_reason not in ("stop", "tool_calls"):
+                why = await find_failure(database, child_id, result) or result.finish_reason
+                raise ModelError(f"the model gave no answer in place of event {seq} of session {session_id}: {why}")
+            if result.finish_reason == "stop":
                 break
     finally:
         await harness.client.close()

@@ -9,7 +9,7 @@ from ulid import ULID
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import UsageError
+from consolidator.errors import ModelError, UsageError
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
@@ -158,6 +158,9 @@ async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_ev
         trials = [trial async for trial in prove_lessons(database, configured, before.id[:8], budget=8)]
         with pytest.raises(UsageError, match="nothing to try"):
             _ = [trial async for trial in prove_lessons(database, configured, filters=LessonFilter(project="/other"))]
+    async with ModelServer(answers=[ScriptedReply(status=400)]) as failing:
+        with pytest.raises(ModelError, match="gave no answer"):  # no failed call came back, and that shows nothing
+            _ = [trial async for trial in prove_lessons(database, create_settings(failing, settings.home))]
     assert len(trials) == 2  # of three situations: each takes four calls of the model
     assert len(server.requests) == 8
     assert "TOKEN=" in str(server.requests)
