@@ -100,6 +100,9 @@ async def prove_lessons(
     situations = [(row, each) for row in rows if row.withheld is None for each in await _find_situations(database, row)]
     if not situations:
         raise UsageError("there is nothing to try: no call of a session that is still whole failed as a lesson says")
+    model = model or settings.model
+    if model is None:
+        raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one (--model); nothing was sent")
     for row, situation in situations:
         if budget < 2 * MODEL_CALLS:
             return
@@ -127,9 +130,7 @@ def _as_session(trace: Trace) -> TracedSession:
     return History.of([trace]).sessions[0]
 
 
-async def _try(
-    database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str | None
-) -> Trial:
+async def _try(database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str) -> Trial:
     session, call = situation.session, situation.call
     block = render_block(_NOTE, [Section("Known here:", [lesson_item(row.id, row.line)])], _TOKENS)
     attempts = []

@@ -175,7 +175,12 @@ async def begin_rerun(
 async def _open_branch(
     database: Database, settings: Settings, recorded: SessionRow, request: ChildRequest, toolbox: RecordedToolbox
 ) -> tuple[Harness, str]:
-    """Return a branch with recorded tools alone, and what drives it; no model sees credentials of another's log."""
+    """Return a branch with recorded tools alone, and what drives it; no model sees credentials of another's log.
+
+    A recorded session names a model, but not a server that may be sent it: without one, raises UsageError.
+    """
+    if settings.openai_api_key is None and settings.openai_base_url is None:
+        raise UsageError("no model's server is configured: set OPENAI_BASE_URL or OPENAI_API_KEY; nothing was sent")
     overrides = replace(request.overrides, tools=list(toolbox.names))
     request = replace(request, overrides=overrides)
     child = await create_child(database, settings, recorded.id, request, driver_tools=toolbox.names)

@@ -161,6 +161,12 @@ async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_ev
     async with ModelServer(answers=[ScriptedReply(status=400)]) as failing:
         with pytest.raises(ModelError, match="gave no answer"):  # no failed call came back, and that shows nothing
             _ = [trial async for trial in prove_lessons(database, create_settings(failing, settings.home))]
+    for missing, says in (({}, "no model's server"), ({"model": None}, "no model is configured")):
+        nobody = create_settings("http://127.0.0.1:9/v1", settings.home).model_copy(
+            update=missing or {"openai_base_url": None, "openai_api_key": None}
+        )
+        with pytest.raises(UsageError, match=says):  # the log names a model, which was another program's
+            _ = [trial async for trial in prove_lessons(database, nobody)]
     assert len(trials) == 2  # of three situations: each takes four calls of the model
     assert len(server.requests) == 8
     assert "TOKEN=" in str(server.requests)
