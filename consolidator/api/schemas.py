@@ -30,12 +30,8 @@ from consolidator.service.database import describe_columns
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 
 A = TypeVar("A", bound=BaseModel)
-
-
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")  # an agent's number, of 64 bits
 _NONE = re.compile(r"\bNone\b")
-
-
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
 
 

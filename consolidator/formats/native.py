@@ -46,8 +46,6 @@ _IDENTITY: tuple[str, ...] = (
 _IDENTITY += ("conversation_id", "error")
 _SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
-
-
 files = file_finder(".jsonl")
 
 

@@ -47,8 +47,6 @@ _FAILURES = (
 _XML_CALL = re.compile(r"<([a-z]+(?:_[a-z]+)+)>\n?(.*?)\n?</\1>", re.DOTALL)  # the names of its tools have a _
 _XML_ARGUMENT = re.compile(r"<([a-z_]{1,40})>\n?(.*?)\n?</\1>", re.DOTALL)
 _DIRECTORY = re.compile(r"^# Current (?:Workspace|Working) Directory \(([^)\n]+)\)", re.MULTILINE)
-
-
 files = file_finder(_TASK, _MESSAGES)
 
 

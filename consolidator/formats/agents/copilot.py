@@ -23,8 +23,6 @@ NAME = "copilot"
 _EVENTS = "events.jsonl"
 _FORM = RecordForm(NAME, silent=silent_kinds(NAME))
 _EXIT = re.compile(r"\n?<(?:shell [^<>\n]{0,80} |command )?exited with exit code (-?\d{1,10})>\s*\Z")
-
-
 files = file_finder(_EVENTS, keep=lambda file: file.name == _EVENTS)
 
 

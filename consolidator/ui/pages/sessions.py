@@ -313,8 +313,6 @@ SESSIONS = PageModule(
         route("/sessions/{session_id}/end", end, methods=["POST"]),
     ),
 )
-
-
 MAX_TURNS = 50  # that a page shows
 
 
