@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from consolidator.library.memory import BlockingMemory, Memory
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
-    from consolidator.models.seed import Seed
+    from consolidator.models.session import Seed
     from consolidator.models.viewer import Viewer
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.session.outcome import Outcome

@@ -134,11 +134,8 @@ def _find_directory(path: Path) -> str | None:
     with open_log(path) as file:
         for line in file:
             folders.update(str(_read_value(json.loads(text))) for text in _CWD.findall(line))
-    return next((name for name, _ in folders.most_common() if len(name) > 3 and "/.gemini/" not in _posix(name)), None)
-
-
-def _posix(folder: str) -> str:
-    return folder.replace("\\", "/") + "/"
+    named = (name for name, _ in folders.most_common() if len(name) > 3)
+    return next((name for name in named if "/.gemini/" not in name.replace("\\", "/") + "/"), None)
 
 
 def _list_transcripts(brain: Path) -> tuple[tuple[Path, int], ...]:

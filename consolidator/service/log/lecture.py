@@ -8,11 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.formats.bundle_order import ChunkOrder
+from consolidator.formats.bundle import ChunkOrder
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.harness.lines import SENT
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event
+from consolidator.models.event import ChunkRow, Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, events

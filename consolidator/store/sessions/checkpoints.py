@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.lineage import CheckpointRow
 from consolidator.store.queries import Attempt, FirstRow, OneRow, Rows, Statement, load
 
 _SQL = load("sessions/checkpoints")

@@ -13,8 +13,7 @@ from consolidator.database import partitions
 from consolidator.database.jsonb import escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
-from consolidator.models.chunk import Chunk
-from consolidator.models.event import Event, EventRow
+from consolidator.models.event import Chunk, Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log.events import BEGINNING, complete
