@@ -37,6 +37,7 @@ from consolidator.store.sessions.projects import resolve_project
 from consolidator.store.sessions.tasks import TaskRow
 
 SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
+_FAMILY = 60  # sessions of a lineage that are shown
 STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 
 
@@ -157,14 +158,14 @@ async def list_branches(
     return (await list_sessions(database, branches, order="created", limit=limit, viewer=viewer)).sessions
 
 
-async def list_family(database: Database, session_id: str, *, limit: int = 60, viewer: Viewer = OWNER) -> SessionPage:
+async def list_family(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionPage:
     """Return the sessions of a session's lineage within the viewer's reach, its own among them, the newest first.
 
     Raises NotFound, and Forbidden.
     """
     session = await load_session(database, session_id, "read", viewer=viewer)
     family = SessionFilter(root=session.root_id, hidden=True)
-    page = await list_sessions(database, family, order="created", limit=limit, viewer=viewer)
+    page = await list_sessions(database, family, order="created", limit=_FAMILY, viewer=viewer)
     if any(row.id == session.id for row in page.sessions):
         return page
     return SessionPage([*page.sessions, session], page.next, page.titles)
