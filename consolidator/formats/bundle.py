@@ -210,10 +210,10 @@ class BundleWriter:
 
     def _redacted(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a line's values without credentials; each by itself, as their names here are no credentials' names."""
-        redact, kept = self._redact, VERBATIM.get(kind, frozenset())
+        redact, verbatim = self._redact, VERBATIM.get(kind, frozenset())
         if redact is None:
             return dict(values)
-        return {name: value if name in kept else redact(value) for name, value in values.items()}
+        return {name: value if name in verbatim else redact(value) for name, value in values.items()}
 
     def _encode(self, value: Mapping[str, Any]) -> str:
         # Not canonical: a model is shown a result's keys in the order in which the log has them.

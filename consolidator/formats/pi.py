@@ -83,12 +83,12 @@ class _Session:
         elif kind == "message" and not isinstance(line.get("message"), dict):
             yield Problem("the message entry has no message")
         else:
-            said = list(_draft_entry(line))
+            drafted = list(_draft_entry(line))
             if self._branches:
-                self._note_last_item(line, f"{_make_key(line)}/{len(said) - 1}" if said else None)
-            if said:
+                self._note_last_item(line, f"{_make_key(line)}/{len(drafted) - 1}" if drafted else None)
+            if drafted:
                 yield self._conversation(line)
-            for event_type, values in said:
+            for event_type, values in drafted:
                 is_own = self._is_openclaws and event_type is EventType.USER_MESSAGE and _is_openclaws(values["text"])
                 yield event_type, {**values, "origin": "harness"} if is_own else values
 

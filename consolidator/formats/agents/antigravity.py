@@ -110,9 +110,9 @@ class _Transcript:
         if tool is None:
             yield Skipped("result")  # of no call that the transcript has
             return
-        told = _COMMAND.match(text)
-        code = int(told[1] or 0) if told and code is None else code
-        output = text[told.end() :] if told else text
+        command = _COMMAND.match(text)
+        code = int(command[1] or 0) if command and code is None else code
+        output = text[command.end() :] if command else text
         yield drafts.result(
             call_id, tool, output, failed=aborted, reason="aborted" if aborted else None, exit_code=code
         )

@@ -69,9 +69,9 @@ class _Rollout:
         self._item_calls = self._failed_items = 0
         self._model: str | None = None
         self._session = Conversation(path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:])
-        kept = list(read_objects(path)) if path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES else None
-        self._lines = read_objects(path) if kept is None else kept
-        self._survey = _survey_lines(read_objects(path) if kept is None else kept)
+        lines = list(read_objects(path)) if path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES else None
+        self._lines = read_objects(path) if lines is None else lines
+        self._survey = _survey_lines(read_objects(path) if lines is None else lines)
 
     @property
     def _is_subagent(self) -> bool:

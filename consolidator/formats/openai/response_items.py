@@ -43,8 +43,8 @@ def draft_item(item: Mapping[str, Any], tools: dict[str, str], origin: Origin = 
 def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> Iterator[Draft]:
     kind, role = str(item.get("type") or "message"), item.get("role")
     if kind == "message" and role == "user":
-        said = list(draft_words(item, origin=origin))
-        yield from said or [(EventType.USER_MESSAGE, {"text": "", "origin": "harness"})]  # the last one stands for it
+        words = list(draft_words(item, origin=origin))
+        yield from words or [(EventType.USER_MESSAGE, {"text": "", "origin": "harness"})]  # the last one stands for it
     elif kind == "message" and role == "assistant":
         message = {"text": extract_text(item.get("content")), "message_id": item.get("id")}
         yield EventType.ASSISTANT_RESPONSE, message
@@ -92,12 +92,14 @@ def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Dr
         if any(each.get("type") == "timeout" for each in outcomes)
         else None
     )
-    said = (
+    has_failed = (
         item.get("status") in _FAILED_STATES
         or bool(error)
         or any(each.get("exit_code") not in (None, 0) for each in outcomes)
     )
-    failed = said or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
+    failed = (
+        has_failed or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
+    )
     return result(call_id, tool, text, failed=failed, reason=reason)
 
 

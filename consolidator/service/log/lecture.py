@@ -57,11 +57,11 @@ async def read_narrated(
                 for row in await bundles.list_deliveries(conn, span):  # the farthest of each channel comes last
                     narration.sent.setdefault(row.message_id, {})[row.channel] = row
             for event in log:
-                for told in narration.feed(event):
-                    yield replace(told, seq=told.seq + part.shift)
+                for line in narration.feed(event):
+                    yield replace(line, seq=line.seq + part.shift)
             seq = page.upto
-        for told in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
-            yield replace(told, seq=told.seq + part.shift)
+        for line in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
+            yield replace(line, seq=line.seq + part.shift)
 
 
 @dataclass(slots=True)
