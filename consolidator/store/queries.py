@@ -59,7 +59,8 @@ def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
     texts = [column.name for column in taken if "escaped" in column.metadata]
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
-        columns = [column.name for column in cursor.description or ()]
+        result = cursor.pgresult  # its names alone: a `description` makes an object with all that is known of a column
+        columns = [(result.fname(at) or b"").decode() for at in range(result.nfields)] if result else []
         make: RowMaker[T] = (lambda values: row_type(*values)) if columns == positions else class_row(row_type)(cursor)
         return (lambda values: _unescape_texts(make(values), texts)) if texts else make
 
