@@ -41,9 +41,9 @@ async def write_warnings(database: Database, home: Path) -> None:
         return
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-    told = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
-    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in told]
-    text = render_warnings(known, {row.id for row in told if row.corrects}).encode("utf-8", "replace")
+    shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
+    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in shown]
+    text = render_warnings(known, {row.id for row in shown if row.corrects}).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:

@@ -27,7 +27,7 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
-from consolidator.service.sessions.state import summarize_session
+from consolidator.service.sessions.listing import summarize_session
 from consolidator.settings import Settings
 from consolidator.store.memory import listing, lookup
 from tests.dumps import dump
