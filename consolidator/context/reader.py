@@ -23,7 +23,6 @@ from consolidator.context.conversation import (
 )
 from consolidator.context.history import SessionHistory
 from consolidator.database import Connection
-from consolidator.database.jsonb import dumps
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import Event
@@ -171,8 +170,7 @@ class TailCache:
 
 
 def _estimate_bytes(event: Event) -> int:
-    texts = (value if isinstance(value, str) else dumps(value) for value in event.data.values())
-    return _EVENT_BYTES + 2 * sum(map(len, texts))
+    return _EVENT_BYTES + 2 * sum(len(str(value)) for value in event.data.values())
 
 
 T = TypeVar("T")
