@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from consolidator.clock import Clock
@@ -209,7 +210,8 @@ async def run(home: Path, order: bytes) -> None:
             await service.serve(connection, stop)
         finally:
             for name in (program.SOCKET, asking.SOCKET):
-                Path(name).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(name)
 
 
 def _config_state() -> int | None:
