@@ -177,7 +177,7 @@ def build_server(
     tools = MemoryTools(database, settings, viewer, directory)
     if "read" in scopes:
         asking = (tools.recall, tools.lookup_error, tools.how, tools.suggest_next)
-        for reading in (*asking, tools.list_procedures, tools.learned, tools.explain):
+        for reading in (*asking, tools.list_procedures, tools.follow_procedure, tools.learned, tools.explain):
             server.tool(annotations=_READS, structured_output=False)(reading)
     if "record" in scopes or "write" in scopes:
         for writing in (tools.remember, tools.record_events):

@@ -29,6 +29,7 @@ from consolidator.formats.common.jsonl import parse_head, read_objects, read_typ
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.records import silent_kinds, start_event
+from consolidator.formats.common.remotes import find_repository
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -194,11 +195,13 @@ class _ClaudeCodeReader:
             kind, parent = "fork", fork["sessionId"]
         elif self._first_id not in (None, origin):
             kind, parent = "resume", self._first_id
+        project = derive_project(line.get("cwd"))
         return ForeignSession(
             origin=origin,
             agent=NAME,
             channel="cli",
-            project=derive_project(line.get("cwd")),
+            project=project,
+            repository=find_repository(project),
             model=self._model,
             kind=kind,
             parent_origin=parent,

@@ -362,6 +362,7 @@ def _build_session(header: Mapping[str, Any], origin: str, model: str | None, ti
         model=model,
         version=header.get("cli_version"),
         branch=object_of(header.get("git")).get("branch"),
+        remote=object_of(header.get("git")).get("repository_url"),
         channel=source if isinstance(source, str) else "cli",
         kind="sub-agent" if spawned is not None or header.get("parent_thread_id") else own_kind,
         parent=str(parent) if parent is not None else None,
