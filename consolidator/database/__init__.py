@@ -4,7 +4,7 @@
 connections go to `store`. Here are connections, partitions, JSON encoding and schema upgrades; no query of the product.
 """
 
-from consolidator.database.engine import Database, open_database
+from consolidator.database.connections import Database, open_database
 from consolidator.database.partitions import Connection
 
 __all__ = ["Connection", "Database", "open_database"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from consolidator.database.engine import Database
+from consolidator.database.connections import Database
 from consolidator.database.partitions import Connection
 from consolidator.errors import ConsolidatorError
 

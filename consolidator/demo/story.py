@@ -46,9 +46,9 @@ def write_logs(folder: Path, start: datetime, until: timedelta) -> None:
         (folder / part).mkdir(parents=True, exist_ok=True)
     for path, lines in _read_logs():
         read = _cut_chat if path.parts[0] == "support" else _cut_line
-        kept = [line for line in (read(line, FIRST_DAY + until) for line in lines) if line is not None]
-        if any(_TIME.search(line) for line in kept):
-            text = _TIME.sub(_shifter(start - FIRST_DAY), "\n".join(kept) + "\n")
+        logged = [line for line in (read(line, FIRST_DAY + until) for line in lines) if line is not None]
+        if any(_TIME.search(line) for line in logged):
+            text = _TIME.sub(_shifter(start - FIRST_DAY), "\n".join(logged) + "\n")
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists() or target.read_text(encoding="utf-8") != text:
@@ -203,7 +203,7 @@ async def open_story(settings: Settings, now: datetime, *, keep: bool = True) ->
                 yield Story(database, demo_settings, Path(folder))
             finally:
                 if database.server is not None and not keep:
-                    await database.engine.dispose()
+                    await database.pool.close_idle()
                     await database.server.delete()
         if not keep:
             rmtree(demo_settings.vocabulary_folder, ignore_errors=True)
@@ -217,7 +217,7 @@ async def clear_demo(settings: Settings, clock: FrozenClock) -> None:
         return
     async with open_database(settings, clock) as database:
         await _refuse_foreign_sessions(database, set(list_session_names()))
-        await database.engine.dispose()
+        await database.pool.close_idle()
         assert database.server is not None
         if not await database.server.delete():
             raise DatabaseError(f"another process uses the demo's database in {settings.home}: try again later")

@@ -18,8 +18,8 @@ from ulid import ULID
 from consolidator.database import Database, open_database
 from consolidator.llm import tokens
 from consolidator.llm.client import create_client
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer
@@ -45,6 +45,7 @@ from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, 
 from consolidator.runtime.session.tasks import PROGRAM, Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
+from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
@@ -105,9 +106,11 @@ class Consolidator:
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)
+            procedures = await load_procedures(database)
             self._harness = Harness(
-                database, settings, client, self._toolbox, self._channels, recall=self._recall, policy=self._policy
-            )
+                database, settings, client, self._toolbox, procedures, self._channels,
+                recall=self._recall, policy=self._policy,
+            )  # fmt: skip
             self._stack = stack.pop_all()
         return self
 

@@ -34,7 +34,7 @@ class _OneTransaction(Database):
         self.dsn = whole.dsn
         self.clock = whole.clock
         self.server = whole.server
-        self.engine = whole.engine
+        self.pool = whole.pool
         self._conn = conn
 
     @asynccontextmanager

@@ -27,6 +27,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 Ts = TypeVarTuple("Ts")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n|^ +", re.MULTILINE)
 _TEXT = re.compile(r"%\((\w+)!\)")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
@@ -37,7 +38,8 @@ _PAIRS = {"after": ("at", "last_id"), "bounds": ("low", "high")}
 def load(name: str, *before: str) -> dict[str, LiteralString]:
     """Return the queries of store/<name>.sql by their names; a query may include another that stands before it.
 
-    What the files `before` hold stands before it, too.
+    What the files `before` hold stands before it, too. Comments and indents are left out: the driver remembers how it
+    has converted a query only if that is short.
     """
     queries: dict[str, LiteralString] = {}
     for earlier in before:
@@ -45,7 +47,7 @@ def load(name: str, *before: str) -> dict[str, LiteralString]:
     text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)
     for key, body in zip(parts[1::2], parts[2::2], strict=True):
-        queries[key] = _INCLUDE.sub(lambda include: queries[include[1]], body.strip())
+        queries[key] = _COMMENT.sub("", _INCLUDE.sub(lambda include: queries[include[1]], body.strip()))
     return queries
 
 
@@ -59,7 +61,8 @@ def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
     texts = [column.name for column in taken if "escaped" in column.metadata]
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
-        columns = [column.name for column in cursor.description or ()]
+        result = cursor.pgresult  # its names alone: a `description` makes an object with all that is known of a column
+        columns = [(result.fname(at) or b"").decode() for at in range(result.nfields)] if result else []
         make: RowMaker[T] = (lambda values: row_type(*values)) if columns == positions else class_row(row_type)(cursor)
         return (lambda values: _unescape_texts(make(values), texts)) if texts else make
 

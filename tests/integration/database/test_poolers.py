@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from consolidator.database.engine import open_database
+from consolidator.database.connections import open_database
 from consolidator.errors import DatabaseError
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions

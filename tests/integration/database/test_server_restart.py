@@ -15,7 +15,7 @@ import pytest
 
 from consolidator.clock import Clock
 from consolidator.database import Database
-from consolidator.database.engine import check_server
+from consolidator.database.connections import check_server
 from consolidator.errors import DatabaseUnavailable
 from consolidator.store.log import events
 from tests.support import PATIENCE, assert_invariants, log_events, user_message

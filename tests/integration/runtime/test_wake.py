@@ -35,7 +35,7 @@ WHOLE = "one two three four five six seven"
 
 def count_busy_connections(database: Database) -> int:
     """Count the connections that are in use."""
-    return int(database.engine.pool.checkedout())  # type: ignore[attr-defined]
+    return database.pool.used
 
 
 async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
@@ -71,8 +71,7 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
 
 async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: str, database: Database) -> None:
     """K3."""
-    single = Database(dsn, database.clock, pool_size=1)
-    single.engine.pool._max_overflow = 0  # type: ignore[attr-defined]
+    single = Database(dsn, database.clock, pool_size=1, overflow=0)
     async with single.connection() as conn:
         assert isinstance(conn, psycopg.AsyncConnection)
     assert psycopg.__version__.startswith("3.")

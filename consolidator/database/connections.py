@@ -1,4 +1,4 @@
-"""One engine over psycopg 3: connections and transactions for `store`, in a pool that survives server restarts.
+"""The database over psycopg 3: connections and transactions for `store`, from a pool that survives server restarts.
 
 Callers own the transaction: `store` functions take the driver connection that `transaction()` or `connection()` yields.
 """
@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import set_json_loads
-from sqlalchemy import event as sqlalchemy_event
-from sqlalchemy import exc
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
-from sqlalchemy.util import greenlet_spawn
 
 from consolidator.clock import Clock
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Connection
+from consolidator.database.pool import ConnectionPool
 from consolidator.database.roles import Access
 from consolidator.errors import DatabaseError, DatabaseUnavailable, raise_if_disk_full
 from consolidator.settings import Settings
@@ -40,7 +35,7 @@ SESSION_SQL = (
 
 
 class Database:
-    """An engine, its clock, and the embedded server behind it, if there is one."""
+    """A pool of connections, its clock, and the embedded server behind it, if there is one."""
 
     share_between_agents = True  # whether new sessions of the owner teach all of their agents
 
@@ -60,17 +55,7 @@ class Database:
         self.access: Access = "owner" if owner_dsn is None else "writer"
         self.clock = clock
         self.server = server
-        self.engine: AsyncEngine = create_async_engine(
-            "postgresql+psycopg://",
-            async_creator=self._connect,
-            poolclass=AsyncAdaptedQueuePool,
-            pool_size=pool_size,
-            max_overflow=pool_size if overflow is None else overflow,
-            pool_timeout=wait_seconds,
-            pool_reset_on_return=None,
-            isolation_level="AUTOCOMMIT",
-        )
-        sqlalchemy_event.listen(self.engine.sync_engine, "checkout", _discard_dead_connection)
+        self.pool = ConnectionPool(self._connect, pool_size, pool_size if overflow is None else overflow, wait_seconds)
 
     async def _connect(self) -> Connection:
         """Open a driver connection; restart the embedded server if it is gone."""
@@ -100,17 +85,17 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a driver connection on which each statement commits by itself."""
-        try:
-            pooled = await self.engine.raw_connection()  # not `connect`: its wrapper costs more than a lookup by key
-        except exc.TimeoutError as error:
-            raise DatabaseUnavailable("all connections to the database are in use; try again") from error
-        driver = pooled.driver_connection
-        assert isinstance(driver, psycopg.AsyncConnection)
+        driver = await self.pool.take()
         try:
             yield driver
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
             raise DatabaseError(
                 f"the database's role ({self.access}) may not do this: {_first_line(error)}; see docs/database.md"
+            ) from error
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable) as error:
+            raise DatabaseError(
+                f"an unreleased version made this database ({_first_line(error)}): export its sessions with that one, "
+                "and import them into a new database"
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
             raise_if_disk_full(error)
@@ -118,9 +103,7 @@ class Database:
                 raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
             raise
         finally:
-            if driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:  # left open, or the server is gone
-                await greenlet_spawn(pooled.invalidate)
-            await greenlet_spawn(pooled.close)
+            await self.pool.give_back(driver)
 
     @asynccontextmanager
     async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Connection]:
@@ -174,7 +157,7 @@ class Database:
 
     async def close(self) -> None:
         """Close the connections, and stop the embedded server if this is its last user."""
-        await self.engine.dispose()
+        await self.pool.close()
         if self.server is not None:
             await self.server.stop()
 
@@ -298,17 +281,6 @@ async def _keeps_sessions(database: Database) -> bool:
         await first.execute("select set_config('consolidator.connection', %s, false)", [token])
         async with other.transaction():  # a pooler in transaction mode gives it the session that is free since then
             return not await sees_token(other) and await sees_token(first)
-
-
-def _discard_dead_connection(dbapi: Any, _record: Any, _proxy: Any) -> None:
-    """Have the pool replace a connection that the server closed: its idle socket is readable. Costs no round trip."""
-    driver = dbapi.driver_connection
-    if driver.closed:
-        raise exc.DisconnectionError
-    poll = select.poll()
-    poll.register(driver.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
-    if poll.poll(0):
-        raise exc.DisconnectionError
 
 
 def _first_line(error: BaseException) -> str:
