@@ -208,7 +208,7 @@ class _Chances:
         index = {identity: number for number, identity in enumerate(ids)}
         self._tellings: dict[str, dict[int, list[TellingRow]]] = defaultdict(lambda: defaultdict(list))  # by session
         for telling in tellings:
-            if telling.lesson_id in index:
+            if telling.lesson_id in index and telling.correction != "shadow":
                 self._tellings[telling.session_id][index[telling.lesson_id]].append(telling)
         self._by_situation: dict[Key, list[int]] = defaultdict(list)
         self._failing: dict[Key, int] = {}
