@@ -16,10 +16,11 @@ from consolidator.database import Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
-from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.daily import list_weeks
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.guarding import guard_call, may_act
 from consolidator.service.memory.lessons import choose_lesson, list_lessons
 from consolidator.service.memory.proving import prove_lessons
@@ -266,3 +267,29 @@ async def test_a_precondition_runs_first_where_its_tool_may_run_again_and_a_guar
     body = {**row.body, "worth": Worth(prevented=18, wrong=1).to_json()}
     assert may_act(replace(row, corrects=True, body={**body, "worth": Worth(prevented=20, wrong=1).to_json()}))
     assert not may_act(replace(row, corrects=True, body=body))
+
+
+async def test_a_fact_is_worth_what_a_person_need_not_say_again_and_is_believed_on_whatever_that_is(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    wish = "From now on, always use tabs for indentation."
+
+    async def say(name: str, text: str) -> None:
+        minutes_later(database)
+        await log_events(database, name, [user_message(text)], agent="claude-code", project=SHOP)
+
+    async def explained() -> tuple[str, str]:
+        await run_next_night(database, clock, settings)
+        (fact,) = await list_facts(database, FactFilter(project=SHOP))
+        minutes_later(database)
+        return fact.id, "\n".join((await explain(database, fact.id))["lines"])
+
+    await say("first", wish)
+    fact_id, text = await explained()
+    assert "no figure of worth: no session was told it since it was learned" in text
+    for number in range(3):
+        await tell(database, f"t{number}", f"fact:{fact_id}")
+        await say(f"t{number}", wish if number == 2 else "mend the cart")
+    await say("u0", wish)
+    await say("u1", "mend the till")
+    assert "told in 3 sessions, a person said it again in 1, untold in 1 of 2" in (await explained())[1]
