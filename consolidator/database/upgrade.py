@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import errors
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
 
 import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import partitions, roles, schema
 from consolidator.database.roles import Access
 from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld, raise_if_disk_full
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 SCHEMA = "consolidator"
 UPGRADE_LOCK = "consolidator.upgrade"
@@ -64,6 +66,9 @@ def known_revisions() -> set[str]:
 @contextmanager
 def locked(dsn: str) -> Iterator[Connection]:
     """Yield a connection in one transaction that holds the upgrade lock."""
+    from sqlalchemy import create_engine, text  # only alembic needs it
+    from sqlalchemy.exc import DBAPIError, OperationalError
+
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn, connect_timeout=15))
     try:
         with engine.begin() as connection:

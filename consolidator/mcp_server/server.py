@@ -201,7 +201,12 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     """
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=["127.0.0.1:*", "localhost:*", *_with_ports(settings.http_allowed_hosts)],
+        allowed_hosts=[
+            "127.0.0.1:*",
+            "localhost:*",
+            *settings.http_allowed_hosts,
+            *(f"{host}:*" for host in settings.http_allowed_hosts),
+        ],
         allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
     )
     apps = {
@@ -222,11 +227,6 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app, places) for scopes, app in apps.items()}
     guard = BearerTokenGuard(limited, open_tokens(database, settings.home))
     return HttpMount([Mount("/", app=guard)], lifespan)
-
-
-def _with_ports(hosts: Sequence[str]) -> list[str]:
-    """Return patterns for hosts with and without a port."""
-    return [pattern for host in hosts for pattern in (host, f"{host}:*")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,15 @@ create index session_runs on session (key, created_at) where key is not null;
 create index session_trigger on session (trigger_type, trigger_id) where trigger_type is not null;
 create index session_unfinished on session (parent_id) where config ? 'unfinished';
 
+create table checkout (
+    directory text primary key,
+    repository text not null,  -- "host/owner/name" of the remote that it came from
+    project text not null  -- what memory calls all checkouts of the repository: the first of them
+);
+comment on table checkout is 'The directories of the owner that are known to be checkouts of a repository.';
+create index checkout_project on checkout (project);
+create index checkout_repository on checkout (repository);
+
 create sequence event_id_seq;
 create table event (
     id bigint not null default nextval('event_id_seq'),

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.models.audience import ALL
-from consolidator.models.table import table_of
 
 MIN_SUCCESS = 0.5  # expected share of a procedure's sessions or calls that work; what mostly fails is no advice
 
@@ -47,6 +46,3 @@ class ToolProfileRow:
     tool: str
     body: dict[str, Any]
     audience: str = ALL
-
-
-ProcedureTable = table_of("procedure", ProcedureRow)

@@ -18,8 +18,8 @@ from ulid import ULID
 from consolidator.database import Database, open_database
 from consolidator.llm import tokens
 from consolidator.llm.client import create_client
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer

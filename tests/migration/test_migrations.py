@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import Database, schema, upgrade
-from consolidator.errors import SchemaTooNew
+from consolidator.errors import DatabaseError, SchemaTooNew
 from consolidator.store import checks
 from tests.conftest import NOON
 
@@ -113,6 +113,14 @@ async def test_a_database_of_an_unknown_version_is_refused_and_left_alone(dsn: s
     with pytest.raises(SchemaTooNew, match=rf"{revision}.* an unreleased one made it"):
         await upgrade.upgrade(dsn, Clock(NOON))
     assert await upgrade.get_revision(dsn) == revision
+
+
+async def test_a_database_whose_page_was_another_is_named(database: Database) -> None:
+    async with database.connection() as conn:
+        await conn.execute("alter table consolidator.fact drop column sentence")
+    with pytest.raises(DatabaseError, match="an unreleased version made this database"):
+        async with database.connection() as conn:
+            await conn.execute("select sentence from fact")
 
 
 async def test_every_partition_is_guarded(database: Database) -> None:

@@ -35,8 +35,6 @@ from consolidator.store.sessions import sessions
 
 _NOTHING = "nothing learned has the id {!r}; `facts`, `commands`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
-
-
 _Explained = FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | LessonRow
 
 

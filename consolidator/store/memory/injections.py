@@ -77,8 +77,6 @@ judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
 list_tellings = Rows[TellingRow, list[str]](TellingRow, _SQL["tellings"], "sessions")
 delete_before = Statement[datetime](_SQL["delete_before"])
 sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])
-
-
 list_unjudged = Rows[InjectionRow, str](InjectionRow, _SQL["list_unjudged"], "session_id", limit=MAX_JUDGED)
 list_of_session = Rows[InjectionRow, str](InjectionRow, _SQL["list_of_session"], "session_id", limit=MAX_SHOWN)
 find_call = Value[int | None, str, str](_SQL["find_call"], "session_id call_id")

@@ -191,8 +191,6 @@ release_others = Statement[str, int, Sequence[str], str](_SQL["release_others"],
 settle_dead_letters = Statement[str, Sequence[int], str, datetime](
     _SQL["settle_dead_letters"], "session seqs settlement now"
 )
-
-
 get = OneRow[RunRow, str](RunRow, _SQL["get"], missing="no run {!r}; `consolidator runs` lists them")
 _at_scheduled_time = OneRow[RunRow, str, datetime](RunRow, _SQL["at_scheduled_time"], "job scheduled_at")
 find_unfinished = FirstRow[RunRow](RunRow, _SQL["unfinished"])

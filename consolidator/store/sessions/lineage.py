@@ -239,8 +239,6 @@ list_unfinished_among = Column[str, Sequence[str]](_SQL["list_unfinished_among"]
 finish = Statement[str](_SQL["finish"])
 set_past = Statement[str, str, int](_SQL["set_past"], "session source seq")
 list_abandoned = Rows[AbandonedChild, str, int](AbandonedChild, _SQL["list_abandoned"], "after limit")
-
-
 lock_ancestors = ColumnSet[str, Sequence[str]](_SQL["lock_ancestors"])
 set_marks = Statement[str](_SQL["set_marks"], "session_id", wake_after=None)
 create_child = Statement[dict[str, Any]](_SQL["create_child"], "*")

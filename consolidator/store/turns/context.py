@@ -9,8 +9,7 @@ from typing import Any
 
 from consolidator.database import Connection
 from consolidator.models import ESCAPED
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event, EventRow
+from consolidator.models.event import ChunkRow, Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
