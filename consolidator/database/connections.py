@@ -92,6 +92,11 @@ class Database:
             raise DatabaseError(
                 f"the database's role ({self.access}) may not do this: {_first_line(error)}; see docs/database.md"
             ) from error
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable) as error:
+            raise DatabaseError(
+                f"an unreleased version made this database ({_first_line(error)}): export its sessions with that one, "
+                "and import them into a new database"
+            ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
             raise_if_disk_full(error)
             if driver.closed or driver.broken:

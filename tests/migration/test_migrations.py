@@ -115,6 +115,14 @@ async def test_a_database_of_an_unknown_version_is_refused_and_left_alone(dsn: s
     assert await upgrade.get_revision(dsn) == revision
 
 
+async def test_a_database_whose_page_was_another_is_named(database: Database) -> None:
+    async with database.connection() as conn:
+        await conn.execute("alter table consolidator.fact drop column sentence")
+    with pytest.raises(DatabaseError, match="an unreleased version made this database"):
+        async with database.connection() as conn:
+            await conn.execute("select sentence from fact")
+
+
 async def test_every_partition_is_guarded(database: Database) -> None:
     async with database.connection() as conn:
         assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []

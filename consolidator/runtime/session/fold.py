@@ -39,6 +39,7 @@ class OpenCall:
     reason: str | None = None  # what the person said who denied it
     tool_known: bool = True  # whether the tool existed where the model asked for it
     refusal: str | None = None  # why the harness never runs it
+    guard: str | None = None  # what was known of it before it ran, told beside its result
     procedure: Mapping[str, Any] | None = None  # the run of which it is a step: `ProcedureRun` as JSON
 
 
@@ -298,5 +299,6 @@ def _open_call(event: Event) -> OpenCall:
         group=group if isinstance(group, int) else event.seq,
         tool_known=data.get("known") is not False,
         refusal=str(data["refused"]) if data.get("refused") else None,
+        guard=str(data["guard"]) if data.get("guard") else None,
         procedure=data["procedure"] if isinstance(data.get("procedure"), Mapping) else None,
     )

@@ -59,6 +59,16 @@ class Delta:
     kind: Literal["text", "void"] = "text"
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What is done about a call that is known to fail, before it is logged: each is what a person said yes to."""
+
+    note: str  # beside its result
+    arguments: Mapping[str, Any] | None = None  # in place of its own
+    first: Mapping[str, Any] | None = None  # of a call of the same tool before it, if that may run again
+
+
+GuardFunction = Callable[[SessionRow, str, Any, str], Awaitable[Guard | None]]  # (session, tool, arguments, call id)
 Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
 BranchHook = Callable[[SessionRow, str], Awaitable[Mapping[str, Any] | None]]  # (session, kind of branch)
 RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory
@@ -76,6 +86,7 @@ class Harness:
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
     recall: RecallFunction | None = None
+    guard: GuardFunction | None = None
     policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
     session_hooks: dict[str, CompactionHooks] = field(default_factory=dict)  # by session; in place of the ones above

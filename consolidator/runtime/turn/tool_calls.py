@@ -6,11 +6,12 @@ A call that may have run runs again only if its tool allows that. Any other beco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Literal
 
 from consolidator.database import Connection
@@ -19,6 +20,7 @@ from consolidator.memory.procedures.compiling import ProcedureRun, StepRefused
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
+from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import SessionChange, append_with_change
@@ -28,7 +30,7 @@ from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
 from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox
 from consolidator.runtime.turn.generation import StreamedAnswer
-from consolidator.runtime.turn.harness import Harness
+from consolidator.runtime.turn.harness import Guard, Harness
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendStatement
 from consolidator.store.turns import lease as store
@@ -39,12 +41,32 @@ UNCERTAIN = "The process that ran this call ended before its result was recorded
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
 NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
+Guards = Mapping[int, Guard]  # by the number of the call in its answer
 SpawnFunction = Callable[[str, SpawnRequest], Awaitable[SpawnResult]]  # given a call's id
 _STEP = "_s"  # in a call's id, before the number of a procedure's step
 _MAX_ARGUMENT_BYTES = 500  # of a call that waits for a person, kept in the session's row
 
 
-def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list[NewEvent]:
+async def find_guards(harness: Harness, session: SessionRow, answer: StreamedAnswer, message_id: str) -> Guards:
+    """Return what is done about the calls of an answer before they are logged, by their numbers."""
+    if harness.guard is None:
+        return {}
+    guards = {}
+    for number, index in enumerate(sorted(answer.tool_calls)):
+        streamed = answer.tool_calls[index]
+        guard = await harness.guard(session, streamed.tool, streamed.parsed_arguments(), _call_id(message_id, number))
+        if guard is not None:
+            guards[number] = guard
+    return guards
+
+
+def _call_id(message_id: str, number: int) -> str:
+    return f"call_{message_id}_{number}"
+
+
+def call_events(
+    tools: Toolbox, answer: StreamedAnswer, message_id: str, guards: Guards = MappingProxyType({})
+) -> list[NewEvent]:
     """Return the calls of an answer as events, and after them the approval requests that some of them need.
 
     Consecutive calls that may run again form one group and run concurrently. Any other call is alone in its group.
@@ -54,7 +76,9 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
     group, previous_is_shared = 0, False
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
         tool = tools.get(streamed.tool)
-        arguments = streamed.parsed_arguments()
+        arguments, guard = streamed.parsed_arguments(), guards.get(number)
+        if guard is not None and guard.arguments is not None:
+            arguments = guard.arguments
         is_too_deep = exceeds_max_depth(arguments, MAX_DEPTH)
         refusal = f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels." if is_too_deep else None
         is_alone = (
@@ -63,13 +87,20 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
         )  # fmt: skip
         group += 0 if previous_is_shared and not is_alone else 1
         previous_is_shared = not is_alone
+        first = guard.first if guard is not None and tool is not None and tool.idempotent else None
+        if first is not None and tool is not None and not tool.needs_approval:
+            before = {"call_id": f"{_call_id(message_id, number)}_g", "tool": tool.name, "arguments": first}
+            more = {"message_id": message_id, "group": group, "known": True, "guard": "run first, as known here"}
+            calls.append(NewEvent(EventType.TOOL_CALL, {**before, **more}))
+            group += 1
         call = {
-            "call_id": f"call_{message_id}_{number}",
+            "call_id": _call_id(message_id, number),
             "tool": streamed.tool if tool is not None else streamed.tool[:MAX_NAME_LENGTH],
             "arguments": arguments if refusal is None else streamed.arguments,
         }
         more = {"message_id": message_id, "group": group, "known": tool is not None}
         more |= {} if refusal is None else {"refused": refusal}
+        more |= {} if guard is None else {"guard": guard.note}
         more |= {"builtin": True} if tool is not None and (tool.changes_session or tool.begins_procedure) else {}
         calls.append(NewEvent(EventType.TOOL_CALL, {**call, **more}))
         if tool is not None and tool.needs_approval and refusal is None:
@@ -125,6 +156,7 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
             "waiting" if event.data["call_id"] in waiting else "not_started",
             refusal=event.data.get("refused"),
             procedure=event.data.get("procedure"),
+            guard=event.data.get("guard"),
         )
         for number, event in enumerate(calls)
         if event.type == EventType.TOOL_CALL
@@ -334,7 +366,8 @@ def _result_event(call: OpenCall, outcome: Outcome | str | None, notes: RepeatNo
         data |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
     else:
         data |= {"status": "uncertain", "content": outcome or UNCERTAIN}
-    note = notes.count(call.tool, call.arguments, data["status"], data["content"])
+    notes_told = [notes.count(call.tool, call.arguments, data["status"], data["content"]), call.guard]
+    note = "\n".join(filter(None, notes_told))
     data |= {"note": note} if note else {}
     is_of_tool = isinstance(outcome, Outcome) and outcome.reason is None
     principal = name_principal(Role.TOOL, call.tool) if is_of_tool else Role.HARNESS.value

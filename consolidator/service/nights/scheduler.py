@@ -21,6 +21,7 @@ from consolidator.runtime.live.driver import SessionDriver
 from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn.harness import Harness
+from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
@@ -71,7 +72,8 @@ async def open_driver(
         recall = partial(recall_for_message, database, settings)
         procedures = await load_procedures(database)
         own_database = await stack.enter_async_context(own)
-        harness = Harness(own_database, settings, client, Toolbox(tools), procedures, recall=recall)
+        guard = partial(guard_call, database)
+        harness = Harness(own_database, settings, client, Toolbox(tools), procedures, recall=recall, guard=guard)
         listener = NotificationListener(database)
         driver = SessionDriver(harness, listener, concurrency=concurrency)
         if concurrency:
