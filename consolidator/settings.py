@@ -10,20 +10,12 @@ from decimal import Decimal
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from consolidator.config_file import PATH_VARIABLE, config_path, locate_key, read_config
 from consolidator.errors import UsageError
@@ -32,28 +24,15 @@ MAX_RECEIVERS = 10  # of a digest
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
-_REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "it is always 24", "agent_max_tokens": "it is always 400000",
-    "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
-    "extract_tool_output": "the question is made by structure", "http_import_max_mb": "it is always 256",
-    "http_streams": "it is always 64", "http_wrong_tokens_per_minute": "it is always 60",
-    "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
-    "scratchpad_max_chars": "it is always 8000",
-    "tokenizer_dir": "it is always `tokenizer` in the data directory",
-    "tokenizer_url": "`consolidator tokenizer URL` names a mirror", "turn_max_repeats": "it is always 30",
-    "turn_max_steps": "it is 100; `--max-steps` of an agent or a session sets another limit",
-}  # fmt: skip
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of a deployment; each field is the variable CONSOLIDATOR_<NAME>, or a key of the file.
 
     The environment goes before the file, and the file before the default.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True)
 
     home: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("consolidator", appauthor=False)),
@@ -79,7 +58,7 @@ class Settings(BaseSettings):
     sources: list[str] = Field(
         default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
     )
-    digest_to: Annotated[list[SecretStr], NoDecode] = Field(
+    digest_to: list[SecretStr] = Field(
         default_factory=list,
         description="where a digest goes after a night that learned something: addresses of Apprise, or `file:PATH`, "
         "as a JSON list or with spaces between them",
@@ -166,12 +145,10 @@ class Settings(BaseSettings):
     )
     openai_base_url: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
         description="any server with an OpenAI-compatible API; OPENAI_BASE_URL is read, too",
     )
     openai_api_key: SecretStr | None = Field(
         default=None,
-        validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_API_KEY", "OPENAI_API_KEY"),
         description="its key; OPENAI_API_KEY is read, too",
     )
     night_max_cost_usd: Decimal | None = Field(default=None, ge=0, description="what the calls of one run may cost")
@@ -198,17 +175,17 @@ class Settings(BaseSettings):
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
+    @model_validator(mode="before")
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, the first of which goes before the others."""
-        return init_settings, env_settings, InitSettingsSource(settings_cls, read_config(config_path()))
+    def _read_sources(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Add what the environment and the file set to what is given, which goes before both."""
+        in_file = read_config(config_path())
+        read = {name: in_file[name] for name in cls.model_fields if name in in_file}
+        for name, field in cls.model_fields.items():
+            value = next(filter(None, map(os.environ.get, _variable_names(name))), None)
+            if value is not None:
+                read[name] = _parse_list(name, value) if field.annotation == list[str] else value
+        return read | values
 
     @property
     def vocabulary_folder(self) -> Path:
@@ -300,13 +277,17 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """Read the environment and the file; raise UsageError that names each value that does not fit, and where it is."""
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]
+        return Settings(**overrides)
     except ValidationError as error:
         lines = [f"{_locate(str(e['loc'][0]))}: {e['msg']}" for e in error.errors()]
         raise UsageError("invalid settings: " + "; ".join(lines)) from error
-    except SettingsError as error:
-        field = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "sources")
-        raise UsageError(f'invalid settings: CONSOLIDATOR_{field.upper()}: not a JSON list, such as ["..."]') from error
+
+
+def _parse_list(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f'invalid settings: {_PREFIX}{name.upper()}: not a JSON list, such as ["..."]') from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,8 +332,6 @@ def describe_unknown_settings() -> list[str]:
 
 
 def _describe_unknown(what: str, name: str, names: set[str]) -> str:
-    if (value := _REMOVED.get(name.lower().removeprefix(_PREFIX.lower()))) is not None:
-        return f"{what} is no setting any more: {value}"
     nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"{what} is no setting" + (
         f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config` lists them"
@@ -361,10 +340,8 @@ def _describe_unknown(what: str, name: str, names: set[str]) -> str:
 
 def _variable_names(field: str) -> list[str]:
     """Return the variables that set a field, the one that goes first first."""
-    alias = Settings.model_fields[field].validation_alias
-    if isinstance(alias, AliasChoices):
-        return [str(choice) for choice in alias.choices]
-    return [f"{_PREFIX}{field.upper()}"]
+    own = f"{_PREFIX}{field.upper()}"
+    return [own, own.removeprefix(_PREFIX)] if field in ("openai_base_url", "openai_api_key") else [own]
 
 
 def _find_place(field: str) -> str | None:

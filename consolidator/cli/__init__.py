@@ -9,14 +9,17 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """Run the command line; a plain question is asked of the hook service, before anything else is loaded."""
-    if sys.argv[1:2] == ["recall"]:
-        from consolidator.hooks.asking import ask_recall
+    """Run the command line; the hook service is asked where it can answer, before anything else is loaded."""
+    words = sys.argv[1:]
+    if words:
+        from consolidator.hooks import asking
 
-        if (answer := ask_recall(sys.argv[2:])) is not None:
+        if words[0] == "recall" and (answer := asking.ask_recall(words[1:])) is not None:
             with suppress(BrokenPipeError):
                 os.write(1, answer.encode())
             return
+        if (code := asking.run_command(words)) is not None:
+            sys.exit(code)
     from consolidator.cli import app
 
     app.main()

@@ -197,7 +197,7 @@ def main() -> None:
         if sys.platform == "win32":
             raise UsageError("Windows has no fcntl, pwd and Unix sockets, which this needs: run it in WSL")
         _require_utf8(sys.argv[1:])
-        app()  # typer reports wrong arguments itself, with exit code 2
+        app(prog_name="consolidator")  # typer reports wrong arguments itself, with exit code 2
     except Interrupted as error:
         write_error(f"interrupted: {error}", _YELLOW)
         sys.exit(error.exit_code)

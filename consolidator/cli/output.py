@@ -17,22 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypedDict, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -40,6 +30,9 @@ from consolidator.cli.streams import OutputClosed, is_json, write_now, write_tex
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 T = TypeVar("T")
 
@@ -308,22 +301,27 @@ def print_json_line(value: Any) -> None:
 @contextmanager
 def status_line(text: str) -> Iterator[None]:
     """Show on stderr what goes on, with a spinner, only on a terminal; it is gone afterwards."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as line:
-        line.add_task(text, total=None)
+    with _show_progress(text, None):
         yield
 
 
 @contextmanager
 def progress_bar(label: str, total: int | None = None, *, of_bytes: bool = False) -> Iterator[Progress]:
     """Show progress on stderr, only on a terminal."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),  # it holds names of files and projects
-        BarColumn(bar_width=20),
-        DownloadColumn() if of_bytes else MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    from rich import progress  # what shows none does not load it
+
+    amount = progress.DownloadColumn() if of_bytes else progress.MofNCompleteColumn()
+    with _show_progress(label, total, progress.BarColumn(bar_width=20), amount) as bar:
+        yield bar
+
+
+@contextmanager
+def _show_progress(label: str, total: int | None, *columns: ProgressColumn) -> Iterator[Progress]:
+    """Show a spinner, a label and the time; they are gone afterwards."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)  # it holds names of files and projects
+    columns = (SpinnerColumn(), text, *columns, TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         bar.add_task(label, total=total)
         yield bar
@@ -351,7 +349,11 @@ def configure_logging() -> None:
     """Log to standard error at the level of CONSOLIDATOR_LOG_LEVEL; libraries only warnings."""
     level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
     level = level if level in logging.getLevelNamesMapping() else "INFO"
-    handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
+    handler: logging.Handler = logging.StreamHandler()
+    if ERR.is_terminal:
+        from rich.logging import RichHandler
+
+        handler = RichHandler(console=ERR, show_path=False)
     logging.basicConfig(level=level, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

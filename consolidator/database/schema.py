@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from psycopg import AsyncConnection
-from sqlalchemy import Connection
 
 import consolidator.migrations
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _PAGE = Path(consolidator.migrations.__file__).parent
 _TABLE = re.compile(r"^create table (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)

@@ -1,12 +1,14 @@
-"""Asks the hook service what `recall` answers, with the standard library alone: to load the command takes far longer.
+"""Asks the hook service to run a command, with the standard library alone: to load the command takes far longer.
 
-It answers a plain question by the settings that it was started with; anything else the command does by itself.
+A plain question to `recall` it answers by itself, by the settings that it was started with; the other commands of
+`COMMANDS` run in a fork of it (`standby`). Where no service runs, the command does it by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +16,12 @@ from collections.abc import Mapping, Sequence
 from consolidator.hooks import program
 
 COMMAND, EVENT = "consolidator", "recall"
+SOCKET = "commands"
+# What asks memory and ends soon; what installs, imports, serves or exports is a process of its own.
+COMMANDS = (
+    "blame", "brief", "commands", "cost", "explain", "facts", "forget", "friction", "learned", "lessons", "next",
+    "procedures", "recall", "remember", "rules", "runs", "solutions", "status",
+)  # fmt: skip
 SECONDS = 3.0
 _MACOS, _LINUX = "~/Library/Application Support", "~/.local/share"
 
@@ -31,16 +39,56 @@ def ask_recall(words: Sequence[str]) -> str | None:
     """Return the answer to a question without options; None where no service answers it."""
     if not " ".join(words).strip() or any(word.startswith("-") for word in words):
         return None
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser(_MACOS if sys.platform == "darwin" else _LINUX)
-    home = os.path.expanduser(os.environ.get("CONSOLIDATOR_HOME") or os.path.join(data, "consolidator"))
     try:
         directory = os.getcwd()
         question = {"query": " ".join(words), "directory": directory, "settings": own_settings(os.environ)}
-        service = program.connect(os.path.join(os.path.abspath(home), program.DIRECTORY))
-        os.chdir(directory)
+        service = _connect(program.SOCKET)
         return None if service is None else _exchange(service, json.dumps(question).encode())
     except (OSError, ValueError, AttributeError):  # the last where the system has no such sockets
         return None
+
+
+def run_command(words: Sequence[str]) -> int | None:
+    """Have a command run beside the service, with this process's files, and return its exit code; None if none did."""
+    if words[0] not in COMMANDS:
+        return None
+    try:
+        umask = os.umask(0)
+        os.umask(umask)
+        order = {
+            "words": list(words),
+            "code": [program.__file__, os.stat(program.__file__).st_mtime_ns],
+            "directory": os.getcwd(),
+            "environment": dict(os.environ),
+            "umask": umask,
+            "encodings": [(stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)],
+        }
+        body = json.dumps(order).encode()
+        service = _connect(SOCKET)
+        if service is None:
+            return None
+        service.settimeout(SECONDS)
+        socket.send_fds(service, [b"%d\n" % len(body)], [0, 1, 2])
+        service.sendall(body)
+        process = int(service.recv(32))
+    except (OSError, ValueError, AttributeError):
+        return None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(process, number))
+    with service:
+        service.settimeout(None)
+        service.sendall(b"+")
+        return int(service.recv(32) or 1)
+
+
+def _connect(name: str) -> socket.socket | None:
+    """Return a connection to a socket of the home's service; the working directory stays."""
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser(_MACOS if sys.platform == "darwin" else _LINUX)
+    home = os.path.expanduser(os.environ.get("CONSOLIDATOR_HOME") or os.path.join(data, "consolidator"))
+    directory = os.getcwd()
+    service = program.connect(os.path.join(os.path.abspath(home), program.DIRECTORY), name)
+    os.chdir(directory)
+    return service
 
 
 def _exchange(service: socket.socket, payload: bytes) -> str | None:

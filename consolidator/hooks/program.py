@@ -71,7 +71,7 @@ def read(source: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def connect(directory: str) -> socket.socket | None:
+def connect(directory: str, name: str = SOCKET) -> socket.socket | None:
     """Return a connection to the service; None where there is none. Its directory must be ours alone."""
     try:
         os.chdir(directory)  # a socket's path may have 104 characters, and a home more
@@ -79,7 +79,7 @@ def connect(directory: str) -> socket.socket | None:
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(SOCKET)
+        connection.connect(name)
     except OSError:
         return None
     return connection

@@ -13,16 +13,16 @@ import logging
 import os
 import signal
 import socket
-import struct
 import sys
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from consolidator.clock import Clock
 from consolidator.config_file import config_path
 from consolidator.errors import ConsolidatorError
-from consolidator.hooks import asking, program
+from consolidator.hooks import asking, program, standby
 from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
@@ -101,7 +101,7 @@ class HookService:
         self._last_request = time.monotonic()
         self._active += 1
         try:
-            if self._active <= MAX_REQUESTS and _is_ours(writer):
+            if self._active <= MAX_REQUESTS and standby.is_ours(writer.get_extra_info("socket")):
                 await self._answer(reader, writer)
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a hook that gave up, or no hook at all
@@ -204,34 +204,14 @@ async def run(home: Path, order: bytes) -> None:
         service = HookService(database, requests, settings)
         if order:
             service.imports.add_order(order)
-        connection = _listen()
+        connection = standby.listen(program.SOCKET)
         log.info("answering the hooks of %s", home)
         try:
             await service.serve(connection, stop)
         finally:
-            os.unlink(program.SOCKET)
-
-
-def _listen() -> socket.socket:
-    """Return a socket in the working directory, which is ours alone, that only its owner may connect to."""
-    Path(program.SOCKET).unlink(missing_ok=True)  # we hold the lock: whoever made it is gone
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        listening.bind(program.SOCKET)
-    finally:
-        os.umask(mask)
-    listening.listen(MAX_REQUESTS)
-    return listening
-
-
-def _is_ours(writer: asyncio.StreamWriter) -> bool:
-    """Whether the other side runs as the same user, where the system tells; else the directory keeps others out."""
-    peer: socket.socket = writer.get_extra_info("socket")
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", credentials)[1] == os.geteuid())
+            for name in (program.SOCKET, asking.SOCKET):
+                with suppress(FileNotFoundError):
+                    os.unlink(name)
 
 
 def _config_state() -> int | None:
@@ -285,6 +265,7 @@ def main(arguments: list[str]) -> None:
     os.set_inheritable(lock, False)  # children, such as the database's, must not keep it
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
+    standby.start(lock)
     _open_log()
     try:
         asyncio.run(run(home, order))

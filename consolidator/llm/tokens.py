@@ -16,8 +16,10 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import tiktoken
+if TYPE_CHECKING:
+    import tiktoken
 
 log = logging.getLogger("consolidator.llm")
 _VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # tiktoken's own name of it
@@ -118,6 +120,8 @@ def keep_vocabulary(folder: Path, content: bytes) -> Path | None:
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
     """Return the encoding if its vocabulary is on this machine."""
+    import tiktoken  # most commands count nothing
+
     for folder in _folders():
         cached = folder / VOCABULARY_FILE
         if cached.is_file() and is_vocabulary(cached.read_bytes()):

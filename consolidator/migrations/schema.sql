@@ -635,6 +635,7 @@ create table procedure (
     cause text not null default 'run',  -- run | person | review | erasure
     worth double precision not null default 0,  -- what telling it is worth; 0 where it is listed only on request
     audience text not null default 'all',  -- to whom it may be shown
+    compiled jsonb,  -- the tool that a person made of it, with the sessions that it rests on
     constraint procedure_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint procedure_run check ((run_id is not null) = (cause = 'run'))
 );

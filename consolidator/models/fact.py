@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from consolidator.models.steer import SteerOutcome
-from consolidator.models.table import table_of
 
 # The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
 UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
@@ -109,10 +108,6 @@ class CorrectionRow:
     is_stated: bool
     at: datetime  # when the person did
     is_undone: bool = False  # a person took back that it was forgotten
-
-
-CandidateTable = table_of("candidate", CandidateRow)
-FactTable = table_of("fact", FactRow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.models.audience import ALL
-from consolidator.models.table import table_of
 
 MIN_SUCCESS = 0.5  # expected share of a procedure's sessions or calls that work; what mostly fails is no advice
 
@@ -30,6 +29,7 @@ class ProcedureRow:
     run_id: str | None
     cause: str
     audience: str = ALL
+    compiled: dict[str, Any] | None = None  # `CompiledProcedure` as JSON, where a person said yes to it
 
     @property
     def mostly_fails(self) -> bool:
@@ -46,6 +46,3 @@ class ToolProfileRow:
     tool: str
     body: dict[str, Any]
     audience: str = ALL
-
-
-ProcedureTable = table_of("procedure", ProcedureRow)

@@ -8,7 +8,6 @@ from typing import Any
 
 from consolidator.models import PEOPLE_ONLY
 from consolidator.models.audience import ALL
-from consolidator.models.table import table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,3 @@ class SolutionRow:
         body = dict(self.body)
         object.__setattr__(self, "withheld", body.pop("withheld", []))
         object.__setattr__(self, "body", body)
-
-
-SolutionTable = table_of("solution", SolutionRow)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.request
 from pathlib import Path
 
 from consolidator.errors import UsageError
@@ -30,6 +29,8 @@ async def fetch_vocabulary(settings: Settings, url: str = VOCABULARY_URL) -> Pat
 
 
 def _fetch(url: str, folder: Path) -> Path:
+    import urllib.request  # no other command needs it
+
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is no address of a web server")
     try:

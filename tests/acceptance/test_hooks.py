@@ -116,6 +116,29 @@ def test_a_plain_question_is_answered_by_the_service_as_by_the_command(claude: C
     assert "tabs" in changed.stdout
 
 
+def test_a_command_runs_beside_the_service_as_it_does_alone(claude: ClaudeCode, tmp_path: Path) -> None:
+    claude.run_until_answered("SessionStart", source="startup", model="m")
+    runs = "import sys; {} main(); assert ('typer' in sys.modules) is {}"
+    beside = runs.format("from consolidator.cli import main;", False)
+    alone = runs.format("from consolidator.cli.app import main;", True)
+    place = {**claude.environment, "COLUMNS": "70", "TZ": "Asia/Tokyo"}
+    asked = (
+        "facts", "facts --json --all", "status", "status --json", "commands", "brief --json", "learned",
+        "explain nothing", "facts --limit 0", "lessons --nonsense", f"friction --project {tmp_path}",
+    )  # fmt: skip
+    for words in asked:
+        command = [sys.executable, "-c", beside, *words.split()]
+        ours = subprocess.run(command, env=place, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        command[2] = alone
+        theirs = subprocess.run(command, env=place, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr), words
+    stated = [sys.executable, "-c", beside, "remember", "We deploy on Tuesdays", "--everywhere"]
+    assert subprocess.run(stated, env=place, cwd=tmp_path, timeout=PATIENCE, check=False).returncode == 2  # no option
+    closed = f"{sys.executable} -c '{beside}' facts <&- | head -1"  # without an input, and its reader leaves
+    head = subprocess.run(closed, shell=True, env=place, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert (head.stdout.count("\n"), head.stderr) == (1, "")
+
+
 def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(claude: ClaudeCode) -> None:
     assert claude.run("SessionStart", source="startup", model="m") == ""  # the service is only starting
     other = ClaudeCode(claude.environment, claude.home, "other")

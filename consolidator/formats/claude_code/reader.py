@@ -243,11 +243,11 @@ def _make_key(line: Mapping[str, Any], session: SessionState) -> str:
 
 def _hash_words(line: Mapping[str, Any]) -> str:
     """Return a hash of what a line says and who says it; a copy in another session keeps both, under new ids."""
-    said = {name: line[name] for name in _WORDS if line.get(name) is not None}
+    words = {name: line[name] for name in _WORDS if line.get(name) is not None}
     body = line.get("message")
     if isinstance(body, Mapping):
-        said["message"] = [body.get(name) for name in ("role", "model", "content")]
-    return hash_content(said)
+        words["message"] = [body.get(name) for name in ("role", "model", "content")]
+    return hash_content(words)
 
 
 def _skipped_kind(line: Mapping[str, Any]) -> str:

@@ -69,9 +69,9 @@ class _Rollout:
         self._item_calls = self._failed_items = 0
         self._model: str | None = None
         self._session = Conversation(path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:])
-        kept = list(read_objects(path)) if _is_small(path) else None
-        self._lines = read_objects(path) if kept is None else kept
-        self._survey = _survey_lines(read_objects(path) if kept is None else kept)
+        lines = list(read_objects(path)) if path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES else None
+        self._lines = read_objects(path) if lines is None else lines
+        self._survey = _survey_lines(read_objects(path) if lines is None else lines)
 
     @property
     def _is_subagent(self) -> bool:
@@ -322,10 +322,6 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
         drafts = items.draft_message(payload, False, survey.submitted)
         survey.has_user_messages = survey.has_user_messages or any(data.get("origin") == "user" for _, data in drafts)
     return survey
-
-
-def _is_small(path: Path) -> bool:
-    return path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES
 
 
 def _is_user_message(payload: Mapping[str, Any]) -> bool:

@@ -43,11 +43,11 @@ async def write_warnings(database: Database, home: Path) -> None:
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
         others = await checkouts.list_others(conn)
-    told = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
-    places = [(row, row.project) for row in told]
-    places += [(row, directory) for row in told for project, directory in others if project == row.project]
+    shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
+    places = [(row, row.project) for row in shown]
+    places += [(row, directory) for row in shown for project, directory in others if project == row.project]
     known = [(row.id, place, Lesson.from_json(row.body)) for row, place in places]
-    text = render_warnings(known, {row.id for row in told if row.corrects}).encode("utf-8", "replace")
+    text = render_warnings(known, {row.id for row in shown if row.corrects}).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:

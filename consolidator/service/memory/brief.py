@@ -124,7 +124,8 @@ async def brief(
             return _render(moment, PROMPT_NOTE, [Section("", items)], tokens or PROMPT_TOKENS)
         case "before_call":
             known = await load_lessons(database, scope)
-            told = telling.warn_before(known.values(), situation.tool, situation.arguments)
+            warning = [lesson for lesson in known.values() if lesson.warns]
+            told = telling.warn_before(warning, situation.tool, situation.arguments)
             item = None if told is None else _told_item(known, told, project)
             return _render(moment, WARNING_NOTE, [Section("", [item] if item else [])], tokens or WARNING_TOKENS)
         case "failure":

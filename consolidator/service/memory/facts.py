@@ -66,7 +66,7 @@ def cut_fact(fact: F) -> F:
 async def list_rejected(database: Database, filters: MemoryFilter = MemoryFilter()) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
-        return await lookup.list_rejected(conn, await narrow_scope(conn, OWNER, filters))
+        return await listing.list_rejected(conn, await narrow_scope(conn, OWNER, filters))
 
 
 async def list_quarantined(

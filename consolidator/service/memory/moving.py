@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ImportRefused, UsageError
@@ -38,7 +38,6 @@ from consolidator.memory.facts.remembered import (
 from consolidator.memory.facts.rule_block import BEGINNING, END
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
-from consolidator.models.moved_memory import MovedMemory
 from consolidator.models.payload import EventType
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
@@ -383,3 +382,40 @@ async def _log_statements(
     received.new += len(candidates)
     received.held += sum(each.quarantined is not None for each in candidates)
     received.sessions.append(session_id)
+
+
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class MovedQuote(BaseModel):
+    """Words that a statement rests on."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: Text
+    at: datetime | None = None
+    session: Annotated[str, Field(max_length=200)] = ""
+
+
+class MovedMemory(BaseModel):
+    """A fact, or a lesson, solution or procedure in its own words."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["fact", "observation", "command", "solution", "procedure"]
+    agent: Name  # whose memory it is
+    project: Name | None = None  # "~" stands for the home directory
+    peer: Name | None = None
+    subject: Name
+    predicate: Name
+    value: Text
+    sentence: Text
+    fact_kind: Literal[
+        "preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation"
+    ]
+    trust: Literal["person", "user", "agent", "tool"]
+    single_valued: bool = False
+    since: datetime
+    sessions: Annotated[int, Field(ge=0, le=10**9)] = 1
+    quotes: Annotated[tuple[MovedQuote, ...], Field(max_length=20)] = ()

@@ -5,11 +5,8 @@ A person is the peer of a session's lineage root; "" is the owner of the machine
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any, LiteralString
-
-from sqlalchemy import TextClause, text
+from typing import LiteralString
 
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import OWNER
@@ -17,7 +14,6 @@ from consolidator.store.queries import Tuples, Value, fetch_column, load
 
 _SQL = load("facts/visibility")
 MIN_PEOPLE = 3  # who must have said the same before everybody is told
-_PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
 async def find_reached_sessions(
@@ -50,16 +46,6 @@ async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]
     return others - await find_reached_facts(conn, others, peer=OWNER) if others else others
 
 
-def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:
-    """Return the conditions, for a select from `fact`, that this person may see it and that it is of this project."""
-    conditions = []
-    if peer is not None:
-        conditions.append(_condition("person_facts", peer=peer, min_people=MIN_PEOPLE))
-    if project is not None:
-        conditions.append(_condition("project_facts", project=project))
-    return conditions
-
-
 def fact_condition(alias: LiteralString, *, of_person: bool, of_project: bool) -> LiteralString:
     """Return the condition that a fact may be seen, for a query over `fact` by this alias, which is not `f`.
 
@@ -71,16 +57,6 @@ def fact_condition(alias: LiteralString, *, of_person: bool, of_project: bool) -
     if of_project:
         conditions.append(_SQL["project_facts"].replace("%(project)s", "%(of_project)s"))
     return " and ".join(f"exists ({query} and f.id = {alias}.id)" for query in conditions) or "true"
-
-
-def _condition(query: str, **values: Any) -> TextClause:
-    named = _PARAMETER.sub(r":\1", _SQL[query])
-    renamed = {name: f"{query}_{name}" for name in values}
-    for name, parameter in renamed.items():
-        named = named.replace(f":{name}", f":{parameter}")
-    return text(f"exists ({named} and f.id = fact.id)").bindparams(
-        **{renamed[name]: value for name, value in values.items()}
-    )
 
 
 load_person = Value[str | None, str](_SQL["person_of"])

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, column, func, not_, table, true
+from sqlalchemy import TextClause, case, column, func, not_, table, text, true
 from sqlmodel import and_, col, or_, select
 
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
-from consolidator.models.fact import CandidateTable, FactRow, FactTable
-from consolidator.models.memory_filter import FactFilter, MemoryScope, Page, ProcedureFilter, SolutionFilter
-from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
-from consolidator.models.solution import SolutionRow, SolutionTable
-from consolidator.store.facts.visibility import fact_conditions
-from consolidator.store.keyset import SortKey, fetch_page, in_memories
+from consolidator.models.fact import CandidateRow, FactRow
+from consolidator.models.memory_filter import (
+    FactFilter,
+    MemoryFilter,
+    MemoryScope,
+    Page,
+    ProcedureFilter,
+    SolutionFilter,
+)
+from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.models.table import table_of
+from consolidator.store.facts.visibility import MIN_PEOPLE
+from consolidator.store.keyset import SortKey, fetch_page, fetch_selected, in_memories
+from consolidator.store.queries import load
 
+CandidateTable = table_of("candidate", CandidateRow)
+FactTable = table_of("fact", FactRow)
+ProcedureTable = table_of("procedure", ProcedureRow)
+SolutionTable = table_of("solution", SolutionRow)
+_VISIBILITY = load("facts/visibility")
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 _VERSIONED = (
     "value",
     "sentence",
@@ -87,7 +104,7 @@ async def list_facts(
             statement = statement.where(col(getattr(FactTable, name)) == value)
     if filters.flagged:
         statement = statement.where(col(FactTable.flagged).is_not(None))
-    for condition in fact_conditions(peer=visible_to, project=of_project):
+    for condition in _fact_conditions(peer=visible_to, project=of_project):
         statement = statement.where(condition)
     is_unused = None if unused_since is None else _is_unused(unused_since)
     page = await fetch_page(
@@ -112,6 +129,26 @@ async def list_facts(
     return page
 
 
+def _fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:
+    """Return the conditions, for a select from `fact`, that this person may see it and that it is of this project."""
+    conditions = []
+    if peer is not None:
+        conditions.append(_condition("person_facts", peer=peer, min_people=MIN_PEOPLE))
+    if project is not None:
+        conditions.append(_condition("project_facts", project=project))
+    return conditions
+
+
+def _condition(query: str, **values: Any) -> TextClause:
+    named = _PARAMETER.sub(r":\1", _VISIBILITY[query])
+    renamed = {name: f"{query}_{name}" for name in values}
+    for name, parameter in renamed.items():
+        named = named.replace(f":{name}", f":{parameter}")
+    return text(f"exists ({named} and f.id = fact.id)").bindparams(
+        **{renamed[name]: value for name, value in values.items()}
+    )
+
+
 def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
     current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
@@ -132,6 +169,21 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     ]
     statement: Any = select(*columns).select_from(FactTable)
     return statement.outerjoin(version, true()), columns_as_of
+
+
+async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
+    """Return the candidates that may not become facts, the latest first."""
+    statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
+    statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
+    if filters.query:
+        query = escape(filters.query)
+        texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
+        statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
+    statement = in_memories(statement, CandidateTable, filters)
+    for name in ("project", "peer"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(CandidateTable, name)) == value)
+    return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
 
 
 async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[ProcedureRow]:

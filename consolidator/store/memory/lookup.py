@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlmodel import col, or_, select
-
-from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import audiences_for
-from consolidator.models.fact import CandidateRow, CandidateTable, CitedCandidateRow, FactRow
-from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
+from consolidator.models.fact import CitedCandidateRow, FactRow
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.keyset import fetch_selected, in_memories
 from consolidator.store.queries import FirstRow, Pairs, Rows, RowsByKey, fetch_all, fetch_one, load
 
 _SQL = load("memory/lookup")
@@ -78,21 +74,6 @@ async def load_by_id(
         or await fetch_one(conn, SolutionRow, _SQL["solution_by_id"], values)
         or await fetch_one(conn, CitedCandidateRow, _SQL["candidate_by_id"], values)
     )
-
-
-async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
-    """Return the candidates that may not become facts, the latest first."""
-    statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
-    statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
-    if filters.query:
-        query = escape(filters.query)
-        texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
-        statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
-    statement = in_memories(statement, CandidateTable, filters)
-    for name in ("project", "peer"):
-        if value := getattr(filters, name):
-            statement = statement.where(col(getattr(CandidateTable, name)) == value)
-    return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
 
 
 async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:

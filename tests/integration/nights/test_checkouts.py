@@ -89,7 +89,11 @@ async def test_i8_the_nights_in_which_a_repository_becomes_known_make_no_differe
         assert "`rtk bun …` always fails" in begun
         assert "deploy on Fridays" in begun
         assert "pnpm" not in begun
-        missing = {"tool_name": "Bash", "tool_input": {"command": "bun run test"}, "cwd": f"{NEW}/.worktrees/fix"}
+        missing: dict[str, Any] = {
+            "tool_name": "Bash",
+            "tool_input": {"command": "bun run test"},
+            "cwd": f"{NEW}/.worktrees/fix",
+        }
         missing["error"] = 'error: Script not found "test"'
         failed = hook("PostToolUseFailure", project=f"{NEW}/.worktrees/fix", **missing)
         assert "Run `bun run test` in `web/`." in await ask(database, failed)

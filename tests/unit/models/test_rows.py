@@ -15,8 +15,9 @@ from sqlmodel import SQLModel, select
 
 import consolidator.models
 from consolidator.database import schema
-from consolidator.models.fact import FactRow, FactTable
-from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.models.fact import FactRow
+from consolidator.models.solution import SolutionRow
+from consolidator.store.memory.listing import FactTable, SolutionTable
 
 NULLABLE: dict[str, dict[str, bool]] = {}  # table -> column -> whether it may be null
 for _table, _column, _, _required in schema.columns():
