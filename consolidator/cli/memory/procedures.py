@@ -17,7 +17,6 @@ from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.compiling import (
     CompiledProcedure,
     compile_by_id,
-    compiled_skill,
     list_calls,
     list_compiled,
     save_compiled,
@@ -109,9 +108,6 @@ def compile_command(
         list[str] | None,
         typer.Option("--dry-run", metavar="NAME=VALUE", help="Only show the calls with this parameter; repeat."),
     ] = None,
-    skill: Annotated[
-        Path | None, typer.Option(metavar="DIR", parser=parse_path, help="Also write it there as an Agent Skill.")
-    ] = None,
     peer: Annotated[str | None, typer.Option(help="From this person's sessions, for them; by default yours.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Make it a tool no more.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -138,13 +134,7 @@ def compile_command(
     if not yes:
         confirm(f"Make the tool {compiled.name} of it?", "nothing was changed")
     run(save_compiled, compiled.id, compiled)
-    files = []
-    if skill is not None:
-        name, text = run(compiled_skill, compiled)
-        files.append(skill / name / "SKILL.md")
-        files[0].parent.mkdir(parents=True, exist_ok=True)
-        files[0].write_text(text, encoding="utf-8")
-    emit({**compiled.to_json(), "files": files}, f"{compiled.name} is a tool from the next start of a harness on")
+    emit(compiled.to_json(), f"{compiled.name} is a tool from the next start of a harness on")
 
 
 def _show_compiled(compiled: CompiledProcedure) -> None:

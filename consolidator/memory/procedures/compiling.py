@@ -121,6 +121,10 @@ class CompiledProcedure(Plain):
         names = [each.name for each in self.parameters]
         return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
 
+    def describe(self) -> list[str]:
+        """Return its calls, one a line, with slots for what is given."""
+        return ProcedureRun(self.id, self.name, self.steps, {}, self.bindings).describe()
+
     def begin(self, given: Mapping[str, Any]) -> ProcedureRun:
         """Return its run with these parameters. Raises StepRefused for others than its own, and for unfit values."""
         expected = {each.name: each for each in self.parameters}
@@ -154,7 +158,8 @@ class ProcedureRun(Plain):
     def check_calls(self) -> None:
         """Raise StepRefused where the values that are known make a call from here on other than the recorded ones."""
         for number in range(self.number, len(self.steps)):
-            if _slots_of(self.steps[number]) <= self.values.keys():
+            slots = set().union(*map(_slots_in, self.steps[number].arguments.values()))
+            if slots <= self.values.keys():
                 replace(self, number=number).call()
 
     def call(self) -> tuple[str, dict[str, Any]]:
@@ -463,13 +468,9 @@ def _parse(content: Any) -> Any:
     return content
 
 
-def _slots_of(step: CompiledStep) -> set[str]:
-    parts = [part for value in step.arguments.values() for part in _parts(value)]
+def _slots_in(value: Any) -> set[str]:
+    parts = value.get("line", [value]) if isinstance(value, Mapping) else []
     return {part["slot"] for part in parts if isinstance(part, Mapping) and "slot" in part}
-
-
-def _parts(value: Any) -> list[Any]:
-    return list(value["line"]) if isinstance(value, Mapping) and "line" in value else [value]
 
 
 def _fill(value: Any, values: Mapping[str, Any]) -> Any:
@@ -489,8 +490,7 @@ def _fill(value: Any, values: Mapping[str, Any]) -> Any:
 
 def _show(value: Any, values: Mapping[str, Any], bindings: Mapping[str, Binding]) -> Any:
     """Return an argument as far as it is known, for people."""
-    names = {part["slot"] for part in _parts(value) if isinstance(part, Mapping) and "slot" in part}
-    unknown = {name: f"⟨{name}⟩" for name in names - values.keys()}
+    unknown = {name: f"⟨{name}⟩" for name in _slots_in(value) - values.keys()}
     for name in unknown.keys() & bindings.keys():
         place = bindings[name].path
         unknown[name] = f"⟨{f'{place} of ' if place else ''}the result of step {bindings[name].step + 1}⟩"

@@ -29,9 +29,8 @@ from consolidator.memory.procedures.compiling import CompiledProcedure as Compil
 from consolidator.memory.procedures.drift import find_drift
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.explain import explain
 from consolidator.service.memory.ids import resolve_id
-from consolidator.service.memory.skills import create_skill, skill_name
+from consolidator.service.memory.skills import skill_name
 from consolidator.store.calls import procedures
 from consolidator.store.facts.visibility import load_person
 from consolidator.store.log import events
@@ -113,7 +112,7 @@ def list_calls(compiled: CompiledProcedure, given: Mapping[str, str] | None = No
     Of a parameter that is a list the values are words, as in a shell. Raises UsageError for what it would refuse.
     """
     if given is None:
-        return ProcedureRun(compiled.id, compiled.name, compiled.steps, {}, compiled.bindings).describe()
+        return compiled.describe()
     lists = {each.name for each in compiled.parameters if each.is_list}
     try:
         return compiled.begin({n: shlex.split(value) if n in lists else value for n, value in given.items()}).describe()
@@ -138,23 +137,6 @@ def next_step(
     except StepRefused as error:
         place = f"step {number} does not count as done" if number else "it was not begun"
         raise UsageError(f"{place}: {error}. Go on yourself from there") from error
-
-
-async def compiled_skill(database: Database, compiled: CompiledProcedure) -> tuple[str, str]:
-    """Return the name and the text of a SKILL.md for coding agents: the calls with their slots, and what each takes."""
-    async with database.connection() as conn:
-        row = await _load(conn, compiled.id)
-    skill = await create_skill(database, row, await explain(database, row.id))
-    takes = [f"- `{each.name}`: a {each.kind}, such as {'; '.join(each.examples)}" for each in compiled.parameters]
-    checks = [
-        f"- after step {number}: it succeeded, and the result has most of the words {', '.join(step.expects)}"
-        for number, step in enumerate(compiled.steps, 1)
-        if step.expects
-    ]
-    parts = ["## The calls", *list_calls(compiled)]
-    parts += ["", "## What they take", "", *takes] * bool(takes)
-    parts += ["", "## Checks", "", *checks, "", "Stop at the first step that does not go so, and say what was done."]
-    return skill.name, skill.text + "\n" + redact("\n".join([parts[0], "", *parts[1:]])) + "\n"
 
 
 async def _load(conn: Connection, procedure_id: str) -> ProcedureRow:
