@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from hypothesis import HealthCheck
@@ -113,7 +114,8 @@ def server_dsn() -> Iterator[str]:
     if configured_dsn:
         yield configured_dsn
         return
-    home = Path(tempfile.mkdtemp(prefix="consolidator-test-"))
+    _remove_what_killed_runs_left()
+    home = Path(tempfile.mkdtemp(prefix=f"consolidator-test-{os.getpid()}-"))
     server = asyncio.run(EmbeddedServer.start(home))
     with psycopg.connect(server.dsn, autocommit=True) as conn:  # nobody pulls the plug on this one
         for name in ("fsync", "full_page_writes"):
@@ -124,6 +126,15 @@ def server_dsn() -> Iterator[str]:
     finally:
         asyncio.run(server.delete())
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _remove_what_killed_runs_left() -> None:
+    """Remove the homes of runs that ended without doing so; a server that is made later removes their clusters."""
+    for folder in (Path(tempfile.gettempdir()), Path("/dev/shm")):
+        for path in folder.glob("consolidator-test-*-*"):
+            number = path.name.split("-")[2]
+            if number.isdigit() and not psutil.pid_exists(int(number)):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +149,7 @@ def tablespace(server_dsn: str) -> Iterator[str]:
     if configured_path or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2 << 30:
         yield "pg_default"
         return
-    folder = Path(tempfile.mkdtemp(prefix="consolidator-test-", dir=memory))
+    folder = Path(tempfile.mkdtemp(prefix=f"consolidator-test-{os.getpid()}-", dir=memory))
     try:
         yield "memory" if _is_tablespace(server_dsn, folder) else "pg_default"
     finally:

@@ -199,7 +199,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     """Open the configured database, upgrade it if its role may, and close it at the end.
 
     The embedded one is upgraded by its owner and used by its writer. Raises DatabaseUnavailable if it cannot be reached
-    or started, SchemaTooNew if a newer version has upgraded it, and SchemaTooOld if nobody here may upgrade it.
+    or started, DatabaseError if a newer version has upgraded it, or nobody here may upgrade it.
     """
     from consolidator.database import upgrade  # imports all tables, which most commands do not need
 

@@ -14,8 +14,31 @@ StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed
 SessionOrder = Literal["latest", "created", "runs"]
 
 
+class PastReader:
+    """What is needed of a session's row to read its past."""
+
+    __slots__ = ()
+    parent_id: str | None
+    past_id: str | None
+    kind: str
+    base_seq: int
+    pruned_to: int
+    created_at: datetime
+    last_event_at: datetime
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        """Whether its past may begin in another session's log: `store.log.lineage` knows."""
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
+
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]:
+        """Between which times its events were ingested: readers skip the partitions outside."""
+        return self.created_at, self.last_event_at
+
+
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(PastReader):
     """A whole session: identity, lineage, the head and marks of its log, lease, configuration and totals."""
 
     id: str
@@ -103,16 +126,6 @@ class SessionRow:
     def is_whole(self) -> bool:
         """Whether none of its own events is pruned."""
         return self.pruned_to <= self.base_seq
-
-    @property
-    def may_read_ancestors(self) -> bool:
-        """Whether its past may begin in another session's log: `store.log.lineage` knows."""
-        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
-
-    @property
-    def ingest_bounds(self) -> tuple[datetime, datetime]:
-        """Between which times its events were ingested: readers skip the partitions outside."""
-        return self.created_at, self.last_event_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from consolidator.errors import DatabaseUnavailable
 USER = "consolidator"
 CLUSTERS = ROOT_BASE / "clusters"
 INITDB_SECONDS = 600
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 # Written to postgresql.conf once, for people to tune; `startup.ENFORCED_SETTINGS` go on the command line.
 DEFAULT_SETTINGS = {
@@ -147,6 +148,18 @@ def list_orphans() -> list[Path]:
         for path, note in notes.items()
         if "home" not in note or not _has_identity(Path(note["home"]), note.get("identity"))
     ]
+
+
+def list_abandoned() -> list[Cluster]:
+    """Return the orphans whose home was in a directory for temporary files, as of a test: nothing brings it back."""
+    abandoned = []
+    for path in list_orphans():
+        note, data = _read_note(path / "home.json"), path / "data"
+        home = Path(note.get("home", "/"))
+        if any(home.is_relative_to(folder) for folder in (tempfile.gettempdir(), *TEMPORARY)):
+            owner = _data_owner(data) if data.exists() else Account(os.geteuid(), os.getegid())
+            abandoned.append(Cluster(home, note["identity"], "", data, owner))
+    return abandoned
 
 
 def delete_cluster(cluster: Cluster) -> None:

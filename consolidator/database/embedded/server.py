@@ -7,6 +7,7 @@ A user holds the `users` lock shared, which the kernel releases if it dies. Root
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 
@@ -23,7 +24,8 @@ class EmbeddedServer:
     """One use of a home's server, from `start` to `stop`.
 
     A home that is removed and created again gets a new identity, and never joins the old cluster. Root's old cluster
-    then stays under /var/lib/consolidator/clusters, and `info` lists it as orphaned.
+    then stays under /var/lib/consolidator/clusters, and `info` lists it as orphaned; that of a temporary home goes when
+    another cluster is made.
     """
 
     dsn: str  # as the owner, a superuser: for upgrades, backups and what the writer may not do
@@ -100,6 +102,8 @@ class EmbeddedServer:
             raise unavailable.from_os_error("lock the database", home, error) from error
         try:
             locks.users.acquire_shared()
+            if not (cluster.state_dir_of(home) / "cluster.json").exists():
+                _remove_abandoned()
             prepared = cluster.prepare_cluster(home, programs)
             server = cls(prepared, programs, locks, startup.ensure_running(prepared, programs, locks))
             if postgres_bin is not None:
@@ -153,3 +157,10 @@ class EmbeddedServer:
                 return True
             self._locks.users.acquire_shared()
         return self._locks.users.try_exclusive()
+
+
+def _remove_abandoned() -> None:
+    """Remove clusters of temporary homes that are gone, as tests leave them that are killed, once no server runs."""
+    for abandoned in cluster.list_abandoned():
+        if postmaster.find_server(abandoned) is None:
+            shutil.rmtree(abandoned.data.parent, ignore_errors=True)

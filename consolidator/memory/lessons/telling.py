@@ -13,7 +13,7 @@ from consolidator.memory.lessons.headlines import find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
-from consolidator.memory.lessons.trace import SKILL_TOOLS, find_checks, find_repository, name_of, skill_name
+from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -100,8 +100,6 @@ def _answers_of_shell(
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
-    if failed.operation == "git commit" and find_checks(error):
-        yield from (Told(lesson, lesson.line) for lesson in lessons if lesson.kind == "commit_check")
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
         for lesson in lessons:
             if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):

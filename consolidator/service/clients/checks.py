@@ -178,6 +178,9 @@ async def check_database(database: Database, settings: Settings) -> list[Check]:
         last = await runs.find_last_ended(conn, "consolidation")
         letters = await runs.list_dead_letters(conn)
     checks = [Check("database", True, f"PostgreSQL {version // 10000}.{version % 10000}")]
+    if database.embedded is not None and (orphans := database.embedded.info().get("orphaned clusters")):
+        found = f"{orphans}: their homes are gone; remove them unless a volume brings one back"
+        checks.append(Check("orphaned clusters", True, found))
     advice = "run `consolidator run consolidation`; `consolidator install --service` runs nights by itself"
     if last is None or last.finished_at is None:
         checks.append(Check("last night", False, "none yet", advice))

@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from consolidator.database import Connection, Database
-from consolidator.errors import ImportRefused
+from consolidator.errors import ImportRefused, UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
@@ -54,6 +54,7 @@ from consolidator.store.log import events, sources
 from consolidator.store.memory import lookup
 from consolidator.store.sessions import sessions
 
+T = TypeVar("T")
 NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
@@ -116,9 +117,17 @@ def _redacted(row: MovedMemory) -> Any:
     return redact_json(row.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
 
+def _all_of(kind: str, rows: list[T]) -> list[T]:
+    """Return the rows of a kind; raise UsageError where there may be more: a bundle says that it is whole."""
+    if len(rows) >= MAX_ROWS:
+        raise UsageError(f"a bundle holds fewer than {MAX_ROWS} {kind}: export one --project at a time")
+    return rows
+
+
 async def _list_rows(database: Database, project: str | None, viewer: Viewer) -> AsyncIterator[MovedMemory]:
     """Yield what is believed, by kind."""
-    believed = await list_facts(database, FactFilter(project=project, limit=MAX_ROWS), viewer=viewer)
+    asked: Any = {"project": project, "limit": MAX_ROWS}
+    believed = _all_of("facts", await list_facts(database, FactFilter(**asked), viewer=viewer))
     async with database.connection() as conn:
         rows = await lookup.load_cited_candidates(conn, [id for fact in believed for id in fact.evidence])
     cited = {row.id: row for row in rows}
@@ -140,7 +149,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=fact.valid_from,
                 sessions=fact.sessions,
             )
-    lessons = await list_lessons(database, LessonFilter(project=project, limit=MAX_ROWS), viewer=viewer)
+    lessons = _all_of("lessons", await list_lessons(database, LessonFilter(**asked), viewer=viewer))
     quotes = await load_quotes(database, [], lessons, viewer=viewer)
     for lesson in lessons:
         if lesson.withheld is None:
@@ -156,7 +165,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=lesson.learned_at,
                 sessions=lesson.body["sessions"],
             )
-    for solution in await list_solutions(database, SolutionFilter(project=project, limit=MAX_ROWS), viewer=viewer):
+    for solution in _all_of("solutions", await list_solutions(database, SolutionFilter(**asked), viewer=viewer)):
         if solution.confirmed and not solution.withheld:
             yield _told(
                 "solution",
@@ -168,7 +177,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=solution.learned_at,
                 sessions=solution.sessions,
             )
-    for procedure in await list_procedures(database, ProcedureFilter(project=project, limit=MAX_ROWS), viewer=viewer):
+    for procedure in _all_of("procedures", await list_procedures(database, ProcedureFilter(**asked), viewer=viewer)):
         if not procedure.mostly_fails:
             yield _told(
                 "procedure",

@@ -6,13 +6,12 @@ when it is of use are what people asked for in the sessions it rests on.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
@@ -98,11 +97,12 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
         use = f"{asked},"
     steps = f" ({_one_line(procedure.title)})" if goals else ""
     description = f"{title}{steps}. Use {use} in {where}; learned from {support}."
-    front_matter = {
+    values = {
         "name": name,
         "description": _one_line(description)[:MAX_DESCRIPTION_LENGTH],
         "metadata": {"learned-by": LEARNED_BY, "procedure": procedure.id, "sessions": str(procedure.support)},
     }
+    front_matter = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]  # it is YAML
     body = [f"# {title}", "", *([f"{_one_line(procedure.title)}", ""] if goals else []), "## Steps", ""]
     step_count = len(procedure.body["steps"])
     body += [_one_line(line) for line in explanation["lines"][:step_count]]
@@ -113,11 +113,7 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
         f"- session `{proof['origin'] or proof['session_id']}`, event {proof['seq']}"
         for proof in explanation["evidence"]
     ]
-    return (
-        f"---\n{yaml.safe_dump(front_matter, sort_keys=False, allow_unicode=True, width=1000)}---\n\n"
-        + "\n".join(body)
-        + "\n"
-    )
+    return "\n".join(["---", *front_matter, "---", "", *body, ""])
 
 
 def _compiled_lines(compiled: dict[str, Any]) -> list[str]:

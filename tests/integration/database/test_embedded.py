@@ -297,11 +297,29 @@ async def test_data_socket_password_and_log_are_closed_to_others(home: Path) -> 
 async def test_a_home_made_anew_gets_a_database_of_its_own(home: Path) -> None:
     async with serving(home) as server:
         await remember(server, "old")
+        old = Path(server.info()["data directory"])
     shutil.rmtree(home)
     async with serving(home) as server:
         assert await execute(server, "select to_regclass('word')") == [(None,)]
-        if ROOT:
-            assert "orphaned clusters" in server.info()
+        assert not old.exists()  # root's went as the new one was made: the home was a temporary one
+
+
+@root_only
+async def test_a_cluster_whose_home_is_gone_stays_unless_the_home_was_temporary(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(home) as server:
+        await remember(server, "kept")
+        data = Path(server.info()["data directory"])
+    home.rename(tmp_path / "unmounted")
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "TEMPORARY", ())
+        patch.setattr(tempfile, "tempdir", "/var/empty")
+        async with serving(tmp_path / "other") as other:
+            assert str(data.parent) in other.info()["orphaned clusters"]
+    (tmp_path / "unmounted").rename(home)
+    async with serving(home) as server:
+        assert await remembered(server) == ["kept"]
 
 
 async def test_a_home_removed_under_a_running_server_disturbs_nobody_after(home: Path) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
@@ -57,10 +59,10 @@ async def test_a_skill_is_called_by_the_goals_of_its_sessions_and_what_mostly_fa
     (file,) = export.files
     assert file.parent.name == "release-the-shop-please-1"
     text = file.read_text(encoding="utf-8")
-    assert (
-        "description: Release the shop, please (build → check → publish). Use when somebody asks for something like "
+    assert yaml.safe_load(text.split("---")[1])["description"] == (
+        "Release the shop, please (build → check → publish). Use when somebody asks for something like "
         '"Release the shop, please", "Release the shop", in the project shop; learned from 3 sessions.'
-    ) in text
+    )
     assert "# Release the shop, please\n\nbuild → check → publish\n" in text
     assert "/home" not in text
     everything = await export_skills(

@@ -239,13 +239,15 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
             "git add a && git commit -m x", "$ vitest run src\nok\nmypy.....................Passed\n[main 1a2b3c4] x"
         )
 
-    lessons, commit = learn(3, write), {"command": "git commit -m x"}
-    line = of_kind(lessons, "commit_check")[0].line
+    line = of_kind(learn(3, write), "commit_check")[0].line
     assert line.startswith("The commit hook runs `pnpm run test`, `mypy` (0 of 3 commits were refused)")
-    told = answer_failure(lessons, "Bash", commit, "$ vitest run src\nAssertionError: expected 3 to be 4")
-    assert told is not None
-    assert told.text == line
-    assert answer_failure(lessons, "Bash", commit, "nothing to commit, working tree clean") is None
+
+
+def test_a_folder_that_only_failing_tests_name_is_told_and_not_the_rest_of_a_cut_path() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("pnpm run test", f"tmp/old/cart.test.ts: no such module\n{HOME[2:]}/src/cart.test.ts: failed")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "foreign_folder")] == ["tmp/old"]
 
 
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
