@@ -89,13 +89,11 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
 
 _COMPILED = table(
     "compiled procedures",
-    "tool, steps=title, >sessions, drift, of",
+    "tool=name, steps=title, >sessions, drift, of",
     nothing="no procedure is compiled: `consolidator compile ID` makes a tool of one",
-    tool=lambda tool: tool.procedure.name,
-    steps=lambda tool: tool.procedure.title,
-    sessions=lambda tool: len(tool.procedure.sessions),
+    sessions=lambda tool: len(tool.sessions),
     drift=lambda tool: "; ".join(tool.drift) or "-",
-    of=lambda tool: owner_name(tool.procedure.project, tool.procedure.agent),
+    of=lambda tool: owner_name(tool.project, tool.agent),
 )
 
 
@@ -118,7 +116,7 @@ def compile_command(
     approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call itself.
     """
     if procedure is None:
-        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.as_json() for tool in tools])
+        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.to_json() for tool in tools])
         return
     if remove:
         row = run(save_compiled, procedure, None)

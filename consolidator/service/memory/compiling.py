@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from consolidator.database import Connection, Database
@@ -38,18 +38,6 @@ from consolidator.store.memory import lessons, lookup
 from consolidator.store.sessions import sessions
 
 _MAX_EVENTS = 500  # of a session in which the steps have to be
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledTool:
-    """A compiled procedure, and how later sessions did it otherwise."""
-
-    procedure: CompiledProcedure
-    drift: list[str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {**self.procedure.to_json(), "drift": self.drift}
 
 
 async def compile_by_id(database: Database, procedure_id: str, *, person: str = "") -> CompiledProcedure:
@@ -86,23 +74,20 @@ async def save_compiled(database: Database, procedure_id: str, compiled: Compile
     return row
 
 
-async def list_compiled(
-    database: Database, project: str | None = None, *, viewer: Viewer = OWNER
-) -> list[CompiledTool]:
-    """Return the procedures that are tools, each with how it drifted; those of the viewer's person and project."""
+async def list_compiled(database: Database, *, viewer: Viewer = OWNER) -> list[CompiledProcedure]:
+    """Return the procedures of the viewer's person and project that are tools, each with how it drifted."""
     viewer.check_may("read")
+    tools = []
     async with database.connection() as conn:
-        rows = await procedures.list_compiled(conn, project)
-        read = [(row, CompiledProcedure.from_json(row.compiled)) for row in rows]
-        tools = []
-        for row, procedure in read:
-            if procedure.person != (viewer.peer or "") or viewer.project not in (None, procedure.project):
+        for row in await procedures.list_compiled(conn):
+            tool = CompiledProcedure.from_json(row.compiled)
+            if tool.person != (viewer.peer or "") or viewer.project not in (None, tool.project):
                 continue
-            traced = await lessons.list_traces(conn, procedure.person, procedure.project or "", limit=MAX_TRACES)
+            traced = await lessons.list_traces(conn, tool.person, tool.project or "", limit=MAX_TRACES)
             traces = [Trace.unpack(each.session_id, each.root_id, each.agent, each.trace) for each in traced]
-            drift = find_drift(procedure, History.of(traces).sessions)
+            drift = find_drift(tool, History.of(traces).sessions)
             drift += ["no session of the latest ones does it any more"] if row.retired_at else []
-            tools.append(CompiledTool(procedure, drift))
+            tools.append(replace(tool, drift=tuple(drift)))
     return tools
 
 
