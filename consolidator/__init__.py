@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from consolidator.library.memory import BlockingMemory, Memory
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
-    from consolidator.models.seed import Seed
+    from consolidator.models.session import Seed
     from consolidator.models.viewer import Viewer
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.session.outcome import Outcome
@@ -48,34 +48,23 @@ __all__ = [
     "wake",
 ]
 __version__ = "0.1.0"
-_MODULE_OF = {
-    "BlockingMemory": "library.memory",
-    "CallContext": "runtime.tools.tool",
-    "Clock": "clock",
-    "Consolidator": "runtime.agent",
-    "ConsolidatorError": "errors",
-    "Database": "database",
-    "Delta": "runtime.turn.harness",
-    "Event": "models.event",
-    "EventType": "models.payload",
-    "FrozenClock": "clock",
-    "Memory": "library.memory",
-    "NewEvent": "models.event",
-    "Outcome": "runtime.session.outcome",
-    "RouteDecision": "runtime.session.routing",
-    "RouteRequest": "runtime.session.routing",
-    "Seed": "models.seed",
-    "Session": "runtime.agent",
-    "Settings": "settings",
-    "StepResult": "runtime.turn.harness",
-    "Tool": "runtime.tools.tool",
-    "Viewer": "models.viewer",
-    "load_settings": "settings",
-    "open_database": "database",
-    "step": "runtime.agent",
-    "tool": "runtime.tools.tool",
-    "wake": "runtime.agent",
+_NAMES_OF = {  # by the module below this package that has them
+    "clock": "Clock FrozenClock",
+    "database": "Database open_database",
+    "errors": "ConsolidatorError",
+    "library.memory": "BlockingMemory Memory",
+    "models.event": "Event NewEvent",
+    "models.payload": "EventType",
+    "models.session": "Seed",
+    "models.viewer": "Viewer",
+    "runtime.agent": "Consolidator Session step wake",
+    "runtime.session.outcome": "Outcome",
+    "runtime.session.routing": "RouteDecision RouteRequest",
+    "runtime.tools.tool": "CallContext Tool tool",
+    "runtime.turn.harness": "Delta StepResult",
+    "settings": "Settings load_settings",
 }
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

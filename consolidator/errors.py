@@ -9,10 +9,8 @@ ConsolidatorError                exit code of the command line
 │   └── InvalidCursor            2   a cursor is none that was given out
 ├── NotFound                     3   nothing has that name or id
 ├── DatabaseError                4   the database cannot do what was asked
-│   ├── DatabaseUnavailable      4   it cannot be reached or started
-│   │   └── DiskFull             4   its disk, or that of a file to write, is full; tried again
-│   ├── SchemaTooNew             4   a newer consolidator has upgraded it
-│   └── SchemaTooOld             4   it has to be upgraded, and this role may not
+│   └── DatabaseUnavailable      4   it cannot be reached or started
+│       └── DiskFull             4   its disk, or that of a file to write, is full; tried again
 ├── AppendError                  5   an append was refused
 │   ├── HeadConflict             5   the session has moved on since it was read
 │   ├── StaleEpoch               5   another harness holds the session now
@@ -99,14 +97,6 @@ class DatabaseUnavailable(DatabaseError):
 
 class DiskFull(DatabaseUnavailable):
     """A disk is full, over its quota or read-only: no fault of what was being written, and tried again."""
-
-
-class SchemaTooNew(DatabaseError):
-    """A newer consolidator has upgraded this database."""
-
-
-class SchemaTooOld(DatabaseError):
-    """The database has to be upgraded, and its role may not do that."""
 
 
 class AppendError(ConsolidatorError):

@@ -1,7 +1,9 @@
 """A stand-in that answers each session's part of a question as a file says: what a model, or a person, answered before.
 
 A line of the file is what was answered about a session's lines: `question` (their hash, which `key_of` returns), and
-`facts`, `observations`, `again` and `ended` as a model gives them, but that a known sentence is named by its words.
+`facts`, `observations` and `ended` as a model gives them, but that a known sentence is named by its words. An
+observation that a question shows as known is said again; one that an earlier question was answered with, and that is
+not shown, is left out, since no model would find the same words.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from consolidator.testing import ScriptedReply
 _SESSION = re.compile(r"^Session (s\d+)\n", re.MULTILINE)
 _KNOWN = re.compile(r'^(K\d+) ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _START = re.compile(r"^(?:Session s1$|Read before|\[\d|[PASFEC]\d+[ :])", re.MULTILINE)
-_LISTS = ("facts", "observations", "again", "ended")
+_LISTS = ("facts", "observations", "ended")
 
 
 def split_question(prompt: str) -> dict[str, str]:
@@ -46,6 +48,7 @@ class SessionAnswers:
         self.answers = {row["question"]: row for row in rows}
         self.unknown: dict[str, str] = {}
         self.known: dict[str, list[str]] = {}
+        self.answered: dict[str, str] = {}  # sentences of observations -> the lines that they were answered to first
 
     def __call__(self, request: dict[str, Any]) -> ScriptedReply:
         """Answer a question about sessions; keep both sayings of a comparison."""
@@ -53,25 +56,36 @@ class SessionAnswers:
             return ScriptedReply.json({"operations": []})
         prompt = str(request["messages"][1]["content"])
         names = {json.loads(text): name for name, text in _KNOWN.findall(prompt)}
-        answer: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS}
-        for prefix, lines in split_question(prompt).items():
-            key = key_of(lines)
+        answer: dict[str, list[dict[str, Any]]] = {name: [] for name in (*_LISTS, "again")}
+        parts = {prefix: (key_of(lines), lines) for prefix, lines in split_question(prompt).items()}
+        keys = {key for key, _ in parts.values()}
+        for prefix, (key, lines) in parts.items():
             if key not in self.answers:
                 self.unknown[key], self.known[key] = lines, list(names)
                 continue
             for name in _LISTS:
-                answer[name] += [
-                    stated for item in self.answers[key].get(name, ()) if (stated := _name(item, prefix, names))
-                ]
+                for item in self.answers[key].get(name, ()):
+                    sentence = item.get("known", item["sentence"]) if name != "facts" else ""
+                    known = next((name for shown, name in names.items() if sentence in shown), None)
+                    is_new = name == "observations" and self.answered.setdefault(sentence, key) in keys
+                    _add(answer, name, _with_names(item, prefix), known, is_new=is_new)
         return ScriptedReply.json(answer)
 
 
-def _name(item: dict[str, Any], prefix: str, names: dict[str, str]) -> dict[str, Any] | None:
-    """Return a part of an answer with the names that its question has for lines and known sentences."""
+def _add(
+    answer: dict[str, list[dict[str, Any]]], name: str, item: dict[str, Any], known: str | None, *, is_new: bool
+) -> None:
+    """Add a part to an answer; of what is `known` by a name, that it is shown again, or over."""
+    if name != "facts" and known is not None:
+        cited = {"known": known, "line": item["line"], "quote": item["quote"]}
+        answer["ended" if name == "ended" else "again"].append(cited)
+    elif name == "facts" or is_new:
+        answer[name].append(item)
+
+
+def _with_names(item: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a part of an answer with the names that lines have in its question."""
     named = {**item, "line": prefix + item["line"]}
     if "proof" in item:
         named["proof"] = [prefix + line for line in item["proof"]]
-    if "known" in item:
-        known = next((name for sentence, name in names.items() if item["known"] in sentence), None)
-        return None if known is None else {**named, "known": known}
     return named

@@ -2,7 +2,8 @@
 
     python -m benchmarks.quality.help FOLDER --train N [--show]
 
-The first N sessions in time are imported and learned from in one night, as the day after the last of them. The others
+The first N sessions in time are imported and learned from in one night, as the day after the last of them, where each
+directory is known as the checkout that any of its sessions shows it to be, as it would say itself. The others
 are then replayed event by event: each start, prompt and failure is handed to the functions that answer hooks, in the
 client's own form, and each call of a shell to the program that warns before calls. What they tell is judged by what the
 session then did (`help_outcomes`), beside a baseline of thirty lines. A failure that its exit code hides is reported to
@@ -92,6 +93,7 @@ async def open_learned(
     (server.home / DIRECTORY).mkdir(mode=0o700, exist_ok=True)  # where the night leaves its warnings
     async with server.open_database(clock) as database:
         ids = [imported_session_id(FORMAT, session.origin) for session in first]
+        await product_runs.note_checkouts(database, folder, get_format(FORMAT))
         await product_runs.import_folder(database, folder, get_format(FORMAT), ids)
         await product_runs.run_night(database, server, **settings)
         yield database, first, later

@@ -20,13 +20,14 @@ from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
+from consolidator.jobs.importing.checkouts import CheckoutWatch
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import ImportReport
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.store.queries import fetch_all
-from consolidator.store.sessions import sessions
+from consolidator.store.sessions import checkouts, sessions
 
 
 class SelectedSessions:
@@ -53,6 +54,19 @@ class SelectedSessions:
                 selected = sessions.imported_session_id(self.NAME, item.origin) in self.ids
             if selected or not isinstance(item, (ForeignSession, ForeignEvent)):
                 yield item
+
+
+async def note_checkouts(database: Database, folder: Path, log_format: Format) -> None:
+    """Note what all sessions of a folder show of their directories, as each one's own git configuration would tell."""
+    watch, session = CheckoutWatch(), None
+    for path in log_format.files(folder):
+        for item in log_format.read(path, folder):
+            if isinstance(item, ForeignSession):
+                session = item
+            elif isinstance(item, ForeignEvent) and session is not None:
+                watch.feed(session, item)
+    async with database.transaction() as conn:
+        await checkouts.add_each(conn, watch.repositories)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "TaskEnd": {"outcome": "success", "note": "the build is green"},
     "Verdict": {"reason": "it is what I asked for"},
 }
-
-
 _BODY_METHODS = ("post", "patch", "put")
 _ALWAYS = (400, 401, 403, 404, 413, 421, 422, 429, 500, 502, 503, 507)
 _WITH_BODY = (415,)

@@ -92,13 +92,13 @@ class ProcessMetrics:
             self._requests.labels(method, route).observe(span.seconds)
 
     def _end_model_call(self, span: Span) -> None:
-        found = span.attributes
-        named = str(found.get("gen_ai.request.model"))
-        model, operation = self._name("model", named), str(found.get("gen_ai.operation.name"))
+        attributes = span.attributes
+        named = str(attributes.get("gen_ai.request.model"))
+        model, operation = self._name("model", named), str(attributes.get("gen_ai.operation.name"))
         self._models.labels(model, operation).observe(span.seconds)
         self._outcomes.labels(model, operation, span.error or "ok").inc()
-        read, written = (int(found.get(f"gen_ai.usage.{side}_tokens") or 0) for side in ("input", "output"))
-        cached = int(found.get("gen_ai.usage.cache_read.input_tokens") or 0)
+        read, written = (int(attributes.get(f"gen_ai.usage.{side}_tokens") or 0) for side in ("input", "output"))
+        cached = int(attributes.get("gen_ai.usage.cache_read.input_tokens") or 0)
         for kind, count in (("input", read), ("cached", cached), ("output", written)):
             self._tokens.labels(model, kind).inc(count)
         cost = calculate_cost(named, input_tokens=read, output_tokens=written, cached_tokens=cached)

@@ -18,10 +18,9 @@ from consolidator.errors import UsageError
 from consolidator.formats import native
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.agent import NamedTemplate
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event as LoggedEvent
-from consolidator.models.seed import SeedRow
-from consolidator.models.session import SessionRow
+from consolidator.models.lineage import CheckpointRow
+from consolidator.models.session import SeedRow, SessionRow
 from consolidator.runtime.session.agent_defaults import Overrides, SpawnResult
 from consolidator.runtime.session.creation import find_window
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
@@ -30,12 +29,8 @@ from consolidator.service.database import describe_columns
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 
 A = TypeVar("A", bound=BaseModel)
-
-
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")  # an agent's number, of 64 bits
 _NONE = re.compile(r"\bNone\b")
-
-
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
 
 

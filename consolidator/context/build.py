@@ -45,7 +45,7 @@ from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
-from consolidator.models.seed import SeedRow
+from consolidator.models.session import SeedRow
 from consolidator.store.sessions.lineage import MARKS, find_mark, load_lineage
 from consolidator.store.sessions.seeds import read_latest
 from consolidator.store.turns import context as store

@@ -51,9 +51,9 @@ class SessionTail:
         """Read the events up to a position that are not kept yet, those after another one at least."""
         if self.events and self.events[0].seq <= upto and self.events[-1].seq >= after:
             self._cut(upto)
-            kept = self.events[-1]
-            newer = await self._load(conn, kept.seq - 1, upto)
-            if newer and (newer[0].id, newer[0].seq, newer[0].created_at) == (kept.id, kept.seq, kept.created_at):
+            last = self.events[-1]
+            newer = await self._load(conn, last.seq - 1, upto)
+            if newer and (newer[0].id, newer[0].seq, newer[0].created_at) == (last.id, last.seq, last.created_at):
                 self.events += newer[1:]
                 self.size += sum(map(_estimate_bytes, newer[1:]))
                 return

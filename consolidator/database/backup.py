@@ -74,10 +74,11 @@ def restore(dsn: str, path: Path) -> None:
 
 def _check_version(conn: psycopg.Connection, listing: str) -> None:
     """Raise DatabaseError if a backup is of a newer major version of PostgreSQL than the server."""
-    found = _DUMPED_FROM.search(listing)
-    if found is not None and int(found[1]) > conn.info.server_version // 10000:
+    version = _DUMPED_FROM.search(listing)
+    server = conn.info.server_version // 10000
+    if version is not None and int(version[1]) > server:
         raise DatabaseError(
-            f"this backup is of PostgreSQL {found[1]}, and the server is {conn.info.server_version // 10000}: a backup "
+            f"this backup is of PostgreSQL {version[1]}, and the server is {server}: a backup "
             "restores into the same or a newer major version; `consolidator export` and `import` move sessions anywhere"
         )
 

@@ -92,6 +92,11 @@ class Database:
             raise DatabaseError(
                 f"the database's role ({self.access}) may not do this: {_first_line(error)}; see docs/database.md"
             ) from error
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable) as error:
+            raise DatabaseError(
+                f"an unreleased version made this database ({_first_line(error)}): export its sessions with that one, "
+                "and import them into a new database"
+            ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
             raise_if_disk_full(error)
             if driver.closed or driver.broken:
@@ -194,7 +199,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     """Open the configured database, upgrade it if its role may, and close it at the end.
 
     The embedded one is upgraded by its owner and used by its writer. Raises DatabaseUnavailable if it cannot be reached
-    or started, SchemaTooNew if a newer version has upgraded it, and SchemaTooOld if nobody here may upgrade it.
+    or started, DatabaseError if a newer version has upgraded it, or nobody here may upgrade it.
     """
     from consolidator.database import upgrade  # imports all tables, which most commands do not need
 

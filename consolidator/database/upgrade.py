@@ -15,7 +15,7 @@ import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import partitions, roles, schema
 from consolidator.database.roles import Access
-from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld, raise_if_disk_full
+from consolidator.errors import DatabaseError, DatabaseUnavailable, raise_if_disk_full
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,7 +29,7 @@ _MIGRATIONS = Path(consolidator.migrations.__file__).parent
 async def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Access:
     """Upgrade a database if its login, or else the owner, may; return what the login may do.
 
-    Raises SchemaTooOld if it has to be upgraded and nobody here may, and SchemaTooNew for a newer one. A reader writes
+    Raises DatabaseError if it has to be upgraded and nobody here may, and for a newer one. A reader writes
     nothing at all.
     """
     return await asyncio.to_thread(_prepare, dsn, clock, owner_dsn)
@@ -38,7 +38,7 @@ async def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Ac
 async def upgrade(dsn: str, clock: Clock) -> None:
     """Upgrade an empty or older database as its owner, grant the roles what they need, create the partitions ahead.
 
-    Raises SchemaTooNew for a newer one.
+    Raises DatabaseError for a newer one.
     """
     await asyncio.to_thread(_upgrade, dsn, clock)
 
@@ -118,7 +118,7 @@ def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
         access = _get_access(dsn)
     elif revision is not None:
         _check_known(revision)
-        raise SchemaTooOld(
+        raise DatabaseError(
             f"this database is at revision {revision}, this version needs {newest_revision()}, and this role may not "
             "upgrade it: set CONSOLIDATOR_OWNER_URL and run `consolidator db upgrade`; nothing was changed"
         )
@@ -183,7 +183,7 @@ def _create_partitions(conn: psycopg.Connection, clock: Clock) -> None:
 
 def _check_known(revision: str) -> None:
     if revision not in known_revisions():
-        raise SchemaTooNew(
+        raise DatabaseError(
             f"this database is at revision {revision}, which this version (newest: {newest_revision()}) does not "
             "know: a newer consolidator has upgraded it, or an unreleased one made it; install that version, or "
             "export its sessions with it and import them into a new database; nothing was changed"

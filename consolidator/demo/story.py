@@ -46,9 +46,9 @@ def write_logs(folder: Path, start: datetime, until: timedelta) -> None:
         (folder / part).mkdir(parents=True, exist_ok=True)
     for path, lines in _read_logs():
         read = _cut_chat if path.parts[0] == "support" else _cut_line
-        kept = [line for line in (read(line, FIRST_DAY + until) for line in lines) if line is not None]
-        if any(_TIME.search(line) for line in kept):
-            text = _TIME.sub(_shifter(start - FIRST_DAY), "\n".join(kept) + "\n")
+        logged = [line for line in (read(line, FIRST_DAY + until) for line in lines) if line is not None]
+        if any(_TIME.search(line) for line in logged):
+            text = _TIME.sub(_shifter(start - FIRST_DAY), "\n".join(logged) + "\n")
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists() or target.read_text(encoding="utf-8") != text:

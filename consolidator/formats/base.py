@@ -30,6 +30,7 @@ class ForeignSession:
     channel: str | None = None  # cli, chat, email ...
     peer: str | None = None  # the person or channel it talks to, if the log names it
     project: str | None = None  # working directory or repository
+    repository: str | None = None  # whose checkout the project is, as `remotes.find_repository` names it
     model: str | None = None
     kind: str = "root"  # root | fork | resume | branch | sub-agent
     parent_origin: str | None = None  # origin of its parent session in the same format

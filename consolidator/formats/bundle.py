@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -29,8 +29,9 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Proble
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl import MAX_LINE, encode_line, parse_head
 from consolidator.formats.common.log_files import file_finder, open_log
-from consolidator.models.event import Event, parse_timestamp
+from consolidator.models.event import ChunkRow, Event, comes_before, parse_timestamp
 from consolidator.models.lineage import MAX_RANGES
+from consolidator.models.payload import EventType
 
 NAME = "bundle"
 VERSION = 2
@@ -209,10 +210,10 @@ class BundleWriter:
 
     def _redacted(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a line's values without credentials; each by itself, as their names here are no credentials' names."""
-        redact, kept = self._redact, VERBATIM.get(kind, frozenset())
+        redact, verbatim = self._redact, VERBATIM.get(kind, frozenset())
         if redact is None:
             return dict(values)
-        return {name: value if name in kept else redact(value) for name, value in values.items()}
+        return {name: value if name in verbatim else redact(value) for name, value in values.items()}
 
     def _encode(self, value: Mapping[str, Any]) -> str:
         # Not canonical: a model is shown a result's keys in the order in which the log has them.
@@ -375,3 +376,35 @@ class _BundleReader:
     def refuse(self, reason: str) -> ImportRefused:
         """Return the error for the last line that was read."""
         return ImportRefused(f"{self.path}, line {self._number}: {reason}; {self._advice}")
+
+
+@dataclass(slots=True)
+class ChunkOrder:
+    """Yields the chunks that come before or after an event; a message's chunks stay in their order."""
+
+    _waiting: dict[str, list[ChunkRow]] = field(default_factory=dict)  # by message_id
+
+    def add(self, chunks: Iterable[ChunkRow]) -> None:
+        """Take the chunks of messages that began before the next window of events ends."""
+        for chunk in chunks:
+            self._waiting.setdefault(chunk.message_id, []).append(chunk)
+
+    def before(self, event: Event) -> Iterator[ChunkRow]:
+        """Yield what came before an event: the rest of the message that it ends, and what was said before a person."""
+        if event.type is EventType.USER_MESSAGE:
+            for message_id, chunks in list(self._waiting.items()):
+                earlier = [chunk for chunk in chunks if comes_before(chunk, event)]
+                self._waiting[message_id] = chunks[len(earlier) :]
+                yield from earlier
+        elif event.type is not EventType.THINKING_START and event.data.get("decision") != "generation_resumed":
+            yield from self._waiting.pop(str(event.data.get("message_id") or ""), [])
+
+    def after(self, event: Event) -> Iterator[ChunkRow]:
+        """Yield what came with an event: the notice that people were shown of it."""
+        yield from self._waiting.pop(str(event.data.get("notice_id") or ""), [])
+
+    def rest(self) -> Iterator[ChunkRow]:
+        """Yield the chunks of messages that have not ended."""
+        for chunks in self._waiting.values():
+            yield from chunks
+        self._waiting.clear()

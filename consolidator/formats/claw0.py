@@ -42,8 +42,6 @@ _SESSION_FIELDS = ("type", "id", "key", "log_id", "is_current")
 INDEX = "sessions.json"
 _MAX_INDEX_BYTES = 64 * 1024 * 1024
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
-
-
 files = file_finder(".jsonl")
 
 

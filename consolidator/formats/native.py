@@ -46,8 +46,6 @@ _IDENTITY: tuple[str, ...] = (
 _IDENTITY += ("conversation_id", "error")
 _SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
-
-
 files = file_finder(".jsonl")
 
 
@@ -123,7 +121,7 @@ def _parse_header(line: Mapping[str, Any], number: int) -> ForeignSession | Prob
 def parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
     """Return the session that a header begins."""
     header = line.get("session")
-    if not isinstance(header, dict) or not all(_is_nonempty_text(header.get(name)) for name in ("id", "agent")):
+    if not isinstance(header, dict) or not all(_text(header.get(name)) for name in ("id", "agent")):
         return Problem("the session has no id or no agent", number)
     if header.get("kind", "root") not in _SESSION_KINDS:
         return Problem(f"unknown kind of session {header['kind']!r}", number)
@@ -187,10 +185,6 @@ class EventReader:
             seq=seq,
             role=None if line.get("principal") is None else str(line["principal"]),
         )
-
-
-def _is_nonempty_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _text(value: object) -> str | None:

@@ -83,12 +83,12 @@ class _Session:
         elif kind == "message" and not isinstance(line.get("message"), dict):
             yield Problem("the message entry has no message")
         else:
-            said = list(_draft_entry(line))
+            drafted = list(_draft_entry(line))
             if self._branches:
-                self._note_last_item(line, f"{_make_key(line)}/{len(said) - 1}" if said else None)
-            if said:
+                self._note_last_item(line, f"{_make_key(line)}/{len(drafted) - 1}" if drafted else None)
+            if drafted:
                 yield self._conversation(line)
-            for event_type, values in said:
+            for event_type, values in drafted:
                 is_own = self._is_openclaws and event_type is EventType.USER_MESSAGE and _is_openclaws(values["text"])
                 yield event_type, {**values, "origin": "harness"} if is_own else values
 
@@ -107,7 +107,7 @@ class _Session:
             origin, parent = f"{origin}/{branch}", f"{origin}/{left}" if left else origin
             follows = self._last_items.get(str(line.get("parentId")))
         elif isinstance(source := header.get("branchedFrom") or header.get("parentSession"), str) and source:
-            parent = _session_id_from_path(source)
+            parent = PureWindowsPath(source).name.removesuffix(".jsonl").rpartition("_")[2]  # <time>_<id>.jsonl
         return self._conversations.setdefault(
             origin,
             Conversation(
@@ -145,11 +145,6 @@ def _read_tree(path: Path) -> tuple[dict[str, str | None], str | None]:
         parents[entry] = (str(parent) if parent in parents else last) if is_named else None
         last = entry
     return parents, last
-
-
-def _session_id_from_path(path: str) -> str:
-    """Return the session id of a file named <time>_<id>.jsonl."""
-    return PureWindowsPath(path).name.removesuffix(".jsonl").rpartition("_")[2]
 
 
 def _make_key(line: Mapping[str, Any]) -> str:

@@ -204,10 +204,10 @@ def _read_answer(answer: Answer) -> Result:
         )
     return [  # type: ignore[return-value]
         SearchItem(
-            *(tuple(found.item.namespace), found.item.key, found.item.value),
-            *(found.item.created_at, found.item.updated_at, found.score),
+            *(tuple(scored.item.namespace), scored.item.key, scored.item.value),
+            *(scored.item.created_at, scored.item.updated_at, scored.score),
         )
-        if isinstance(found, ScoredItem)
-        else tuple(found)
-        for found in answer
+        if isinstance(scored, ScoredItem)
+        else tuple(scored)
+        for scored in answer
     ]

@@ -69,8 +69,8 @@ class ConsolidatorSession:
         A negative limit is none, as in the SDK's own sessions.
         """
         self._check_open()
-        wanted = resolve_session_limit(limit, self.session_settings)
-        latest = None if wanted is None or wanted < 0 else wanted
+        most = resolve_session_limit(limit, self.session_settings)
+        latest = None if most is None or most < 0 else most
         return await self._use.run(lambda database: self._log.read(database, latest))
 
     async def add_items(self, items: Sequence[Any]) -> None:

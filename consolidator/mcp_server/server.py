@@ -177,7 +177,7 @@ def build_server(
     tools = MemoryTools(database, settings, viewer, directory)
     if "read" in scopes:
         asking = (tools.recall, tools.lookup_error, tools.how, tools.suggest_next)
-        for reading in (*asking, tools.list_procedures, tools.learned, tools.explain):
+        for reading in (*asking, tools.list_procedures, tools.follow_procedure, tools.learned, tools.explain):
             server.tool(annotations=_READS, structured_output=False)(reading)
     if "record" in scopes or "write" in scopes:
         for writing in (tools.remember, tools.record_events):
@@ -201,7 +201,12 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     """
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=["127.0.0.1:*", "localhost:*", *_with_ports(settings.http_allowed_hosts)],
+        allowed_hosts=[
+            "127.0.0.1:*",
+            "localhost:*",
+            *settings.http_allowed_hosts,
+            *(f"{host}:*" for host in settings.http_allowed_hosts),
+        ],
         allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
     )
     apps = {
@@ -222,11 +227,6 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app, places) for scopes, app in apps.items()}
     guard = BearerTokenGuard(limited, open_tokens(database, settings.home))
     return HttpMount([Mount("/", app=guard)], lifespan)
-
-
-def _with_ports(hosts: Sequence[str]) -> list[str]:
-    """Return patterns for hosts with and without a port."""
-    return [pattern for host in hosts for pattern in (host, f"{host}:*")]
 
 
 @dataclass(frozen=True, slots=True)

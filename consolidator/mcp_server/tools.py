@@ -24,6 +24,7 @@ from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.log.record import MAX_EVENTS, record_events
+from consolidator.service.memory.compiling import list_compiled, next_step
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.lessons import find_lessons_about
@@ -213,6 +214,26 @@ class MemoryTools:
         filters = ProcedureFilter(agent, place, query=query, include_unworthy=include_unworthy, limit=limit)
         rows = await list_procedures(self.database, filters, viewer=self.viewer())
         return fit_lines(texts.procedure_lines(to_visible_json(rows)), token_budget)
+
+    async def follow_procedure(
+        self,
+        name: Annotated[str | None, Field(max_length=200, description="without it, those that there are")] = None,
+        parameters: Annotated[dict[str, Any] | None, Field(description="what it takes")] = None,
+        results: Annotated[
+            list[dict[str, Any]] | None,
+            Field(max_length=20, description='of the calls made, in order: {"status": "ok", "content": "..."}'),
+        ] = None,
+    ) -> str:
+        """Follow a procedure that a person compiled here: it names the next call, which you make yourself.
+
+        Call it again with that call's result added. It ends at the first result that does not look as it did before.
+        """
+        tools = await list_compiled(self.database, viewer=self.viewer())
+        procedure = next((each.procedure for each in tools if each.procedure.name == name), None)
+        if procedure is None:
+            return fit_lines(texts.compiled_lines(tools), CONFIRMATION_BUDGET)
+        following = next_step(procedure, parameters or {}, results or [])
+        return texts.step_line(procedure, following)
 
     async def learned(
         self,

@@ -33,6 +33,7 @@ from consolidator.memory.facts.transcript import Origins, TranscriptChunk, Trans
 from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.phrasing import word_set
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.sentences import sentence_around
 from consolidator.memory.text.similarity import content_words
@@ -60,15 +61,12 @@ _CALLED_A_PACKAGE = re.compile(
     re.IGNORECASE,
 )
 _WELL_KNOWN = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS | SHELLS | PACKAGE_MANAGERS | KNOWN_PACKAGES | KNOWN_NAMES.keys()
-_WELL_KNOWN |= {
-    "commit-msg",
-    "pre-commit",
-    "pre-push",
-    "pre-rebase",
-    "post-merge",
-    "post-checkout",
-    "prepare-commit-msg",
-}
+_WELL_KNOWN |= word_set(
+    """
+    commit-msg pre-commit pre-push pre-rebase post-merge post-checkout post-commit prepare-commit-msg
+    true false null none undefined nan
+    """
+)
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
 _NAME = re.compile(
     r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*|[a-z]+(?:-[a-z]+)+)"
@@ -78,14 +76,17 @@ _HEDGE = re.compile(
     r"|could be|i think|wohl|vermutlich|vielleicht|scheint|peut-etre|semble)\b|かもしれ|らしい|ようです|可能|也许|似乎",
     re.IGNORECASE,
 )
+_POSSIBLE = re.compile(r"\bmay\b")  # no guess in a sentence whose quote is none: "`items[i]` may be `undefined`"
 _PASSING = re.compile(r"\b(?:now|currently|would|planned|will|todo|bug|for the moment|temporarily)\b", re.IGNORECASE)
+_CHECKS = r"(?:fail\w*|errors?|warn\w*|tests?|lint\w*|(?:type)?checks?|hooks?|builds?|ci|make|run)"
 _EXCUSE = re.compile(
-    r"\b(?:expected|harmless|flak\w+|on purpose|intentional\w*|(?<!git )ignor\w+|broken|by design|known issue|spurious"
-    r"|unrelated|benign|cosmetic|false positive|same as|equivalent|covers?|not needed|optional|absichtlich|harmlos"
-    r"|attendu)\b"
+    r"\b(?:expected|harmless|flak\w+|on purpose|intentional\w*|(?<!git )ignor(?!ed by)\w+|broken|by design|known issue"
+    r"|spurious|benign|cosmetic|false positive|same as|equivalent|not needed|optional|absichtlich|harmlos|attendu)\b"
     r"|無視|想定|忽略|预期",
     re.IGNORECASE,
 )
+# Files may be unrelated to a task, and a section may cover something: of a check both are excuses.
+_EXCUSE_OF_CHECK = re.compile(rf"(?=.*\b(?:unrelated|covers?)\b).*\b{_CHECKS}\b", re.IGNORECASE | re.DOTALL)
 _LOOSENING = re.compile(
     r"\b(?:(?:is|are|be|turn\w*|switch\w*) off|disabl\w+|skip\w*|bypass\w*"
     r"|certificat\w+|tls|ssl|verif\w+|tokens?|secrets?|keys?|passwords?|credentials?"
@@ -121,8 +122,8 @@ _PROJECTS_CALL = re.compile(
     r"(?<![\w./-])(?:(?:(npm|pnpm|yarn|bun|deno|make|just|task|mise|uv|poetry|rake|nox|tox|gradle|mvn|ant)(?: run)?"
     r"|python\d?|node|bash|sh|ruby|perl) +)(?:-\S+ +)*([\w@./][\w@:./-]*)|(?<![\w./-])()(\./[\w./-]+)"
 )
-_SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp)(?:/|$)")
-_PATH = re.compile(r"(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
+_SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp|api|v\d+)(?:/|$)")  # and routes, which are no paths
+_PATH = re.compile(r"(?<!GET )(?<!POST )(?<!PUT )(?<!PATCH )(?<!DELETE )(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
 _RUN = 5  # words in a row that are no accident
 
@@ -135,6 +136,11 @@ class KnownObservation:
     predicate: str
     value: str
     sentence: str
+
+    @property
+    def is_by_program(self) -> bool:
+        """Whether the program knows what happened without a model."""
+        return self.predicate.removeprefix("observed_") in _BY_PROGRAM
 
     @property
     def name(self) -> str:
@@ -192,8 +198,8 @@ def read_observations(
         names = _names(reason)
         subject, value, sentence = names[0] if names else project, reason, reason
         if stated["kind"] in _BY_PROGRAM and proofs:
-            subject, value = _describe(proofs[0])
-            sentence = f"{value} {REASON} {reason}"
+            subject, value, happened = _describe(proofs[0])
+            sentence = f"{happened} {REASON} {reason}"
         item = KnownObservation(subject, f"observed_{stated['kind']}", value, sentence)
         reader.add(item, stated, line, proofs, reason=reason)
     for key, is_end in (("again", False), ("ended", True)):
@@ -243,49 +249,51 @@ class _Reader:
         `reason`: the model's own words, where the program has more.
         """
         quotes = line.find_quote(str(cited["quote"])) if line else ()
-        said = item.sentence if reason is None else reason
         rejected = NO_MOMENT if not str(cited.get("moment", "-")).strip() else None
-        rejected = rejected or _rejection(item, said, quotes, line, is_end=is_end)
+        rejected = rejected or _rejection(item, reason, quotes, line, is_end=is_end)
         if line is None or rejected:
             self.reject(item, line, rejected or "")
             return False
         shown = " ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *proofs)).casefold()
         held = None
         if not line.is_persons:  # a person's word, which ends one
-            held = self._objection(said, quotes[0], line, proofs, is_new=reason is not None, is_end=is_end)
+            held = self._objection(item, reason, quotes[0], line, proofs, is_end=is_end)
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
         # A result proves no made-up command or name: each in code marks stands in what shows it.
-        is_proved = is_proved and all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
+        is_proved = is_proved and all(span.strip("`").casefold() in shown for span in _CODE.findall(reason or ""))
         evidence = [proof for proof in proofs if proof.kind == "F" and proof is not line]
         self.propose(item, line, quotes[0], evidence, is_proved=is_proved, held=held, is_end=is_end)
         return True
 
     def _objection(
         self,
-        said: str,
+        item: KnownObservation,
+        reason: str | None,
         quote: str,
         line: TranscriptLine,
         proofs: Sequence[TranscriptLine],
         *,
-        is_new: bool,
         is_end: bool,
     ) -> str | None:
-        """Return why a person has to review first what an agent's line or a call's is cited for."""
+        """Return why a person has to review first what an agent's line or a call's is cited for.
+
+        Of a known observation, which has no `reason` of its own, the quote alone is new.
+        """
         told = [words for words in self.chunk.origins.told if words[0] < line.seq]
         if is_end:
             return TOLD if is_told(quote, (), told) else None
-        names = _names(said)
-        held = TOLD if is_told(quote, names, told, self._is_own) else None
-        held = held or _objection(said, quote, line, self.source.session.project or "")
+        names = _names(item.sentence if reason is None else reason)
+        if is_told(quote, names, told, self._is_own):
+            return TOLD
+        if (held := _objection(reason or "", quote, line, self.source.session.project or "")) or reason is None:
+            return held
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
         shown = " ".join([quote, *(f"{each.detail} {each.text} {each.outcome}" for each in results)]).casefold()
-        if held is None and names and not any(name.casefold() in shown for name in names):
+        if names and not any(_file_name(name).casefold() in shown for name in names):
             return NOT_IN_QUOTE
-        if held is None and is_new and not _projects_calls(*_CODE.findall(said)) <= self.chunk.origins.ran:
+        if not _projects_calls(*_CODE.findall(reason)) <= self.chunk.origins.ran:
             return NEVER_RUN
-        if held is None and is_new and _unknown_program(said, self.vouched) is not None:
-            return UNKNOWN
-        return held
+        return UNKNOWN if _unknown_program(reason, self.vouched) is not None else None
 
     def _is_own(self, name: str) -> bool:
         """Tell whether a name is the project's: of a file that was read, or of what a person typed or agreed to."""
@@ -330,17 +338,22 @@ class _Reader:
         )
 
 
-def _describe(line: TranscriptLine) -> tuple[str, str]:
-    """Return what a line of a failure or a command is about, and what it showed, in a sentence of the program."""
+def _describe(line: TranscriptLine) -> tuple[str, str, str]:
+    """Return what a line of a failure or a command is about, and what it showed, in a sentence of the program.
+
+    Between the two stands what is the same in each session that shows it, however a failure was mended.
+    """
     if line.kind == "C":
         operation, _, counts = (line.detail or "").rpartition(": ")
-        return operation, f"{code(operation)} {counts.replace(' of ', ' times of ')} in one session."
+        sentence = f"{code(operation)} {counts.replace(' of ', ' times of ')} in one session."
+        return operation, sentence, sentence
     # Whoever wrote the program chose the words that it prints: only what says what is wrong is told.
     headline = quote_reason((line.pieces or (line.text,))[0], MAX_HEADLINE)
     failure = f"{code(line.detail or '')} failed" + (f': "{headline}"' if headline else "")
     steps = (line.outcome or "").removeprefix("then ").removesuffix("worked").split(", ")
     mending = ", ".join(code(step) for step in steps if step)
-    return line.detail or "", f"{failure}; after {mending} it worked." if line.is_proof else f"{failure}."
+    sentence = f"{failure}; after {mending} it worked." if line.is_proof else f"{failure}."
+    return line.detail or "", failure, sentence
 
 
 def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]) -> bool:
@@ -355,10 +368,16 @@ def _names(sentence: str) -> list[str]:
     return [match[1] or match[2] for match in _NAME.finditer(sentence)]
 
 
+def _file_name(name: str) -> str:
+    """Return the last part of a file's path, by which people call it; another name as it is."""
+    last = name.rpartition("/")[2]
+    return last if "." in last.strip(".") else name
+
+
 def _rejection(
-    item: KnownObservation, said: str, quotes: Sequence[str], line: TranscriptLine | None, *, is_end: bool
+    item: KnownObservation, reason: str | None, quotes: Sequence[str], line: TranscriptLine | None, *, is_end: bool
 ) -> str | None:
-    """Return why an observation is none."""
+    """Return why an observation is none; of a known one, without a `reason` of its own, only the quote is judged."""
     if line is None or not quotes:
         return "quote not in event"
     if line.is_persons and not (is_end and line.is_own(quotes[0])):  # a person's word may end one
@@ -367,18 +386,25 @@ def _rejection(
         return HEDGED
     if is_end:
         return None
-    if _HEDGE.search(said):
-        return HEDGED
-    if not said or len(said) > MAX_SENTENCE:
-        return "empty or too long"
     if REDACTED_MARK in redact(f"{item.sentence} {quotes[0]}"):
         return SECRET
+    if any(map(overrides_instructions, (item.sentence, quotes[0]))):
+        return INSTRUCTION
+    return _rejection_of_words(item, reason) if reason is not None else None
+
+
+def _rejection_of_words(item: KnownObservation, reason: str) -> str | None:
+    """Return why what a model wrote is no observation."""
+    if _HEDGE.search(_POSSIBLE.sub("", reason)):
+        return HEDGED
+    if not reason or len(reason) > MAX_SENTENCE:
+        return "empty or too long"
     if not _names(item.sentence):
         return NO_NAME
-    if any(map(overrides_instructions, (said, quotes[0]))) or commands_memory(said):
+    if overrides_instructions(reason) or commands_memory(reason):
         return INSTRUCTION
-    plain = _CODE.sub("`x`", _HYPHEN.sub("_", said))  # neither "pre-commit" nor a command's name is an order
-    if is_order(plain) or is_norm(said):
+    plain = _CODE.sub("`x`", _HYPHEN.sub("_", reason))  # neither "pre-commit" nor a command's name is an order
+    if is_order(plain) or is_norm(reason):
         return "says what to do"
     return lesson_harm(item.sentence, None, None)
 
@@ -389,7 +415,12 @@ def _objection(said: str, quote: str, line: TranscriptLine, project: str) -> str
     if any(path != project and not path.startswith(f"{project.rstrip('/')}/") for path in paths):
         return ELSEWHERE
     is_printed = line.kind in ("F", "C")  # of what a program prints, "would" says nothing of the work in hand
-    for pattern, reason in ((_EXCUSE, EXCUSE), (_LOOSENING, LOOSENING), (_PASSING, PASSING)):
+    for pattern, reason in (
+        (_EXCUSE, EXCUSE),
+        (_EXCUSE_OF_CHECK, EXCUSE),
+        (_LOOSENING, LOOSENING),
+        (_PASSING, PASSING),
+    ):
         if pattern.search(said if is_printed and pattern is _PASSING else f"{said} {quote}"):
             return reason
     return None

@@ -117,6 +117,15 @@ create index session_runs on session (key, created_at) where key is not null;
 create index session_trigger on session (trigger_type, trigger_id) where trigger_type is not null;
 create index session_unfinished on session (parent_id) where config ? 'unfinished';
 
+create table checkout (
+    directory text primary key,
+    repository text not null,  -- "host/owner/name" of the remote that it came from
+    project text not null  -- what memory calls all checkouts of the repository: the first of them
+);
+comment on table checkout is 'The directories of the owner that are known to be checkouts of a repository.';
+create index checkout_project on checkout (project);
+create index checkout_repository on checkout (repository);
+
 create sequence event_id_seq;
 create table event (
     id bigint not null default nextval('event_id_seq'),
@@ -626,6 +635,7 @@ create table procedure (
     cause text not null default 'run',  -- run | person | review | erasure
     worth double precision not null default 0,  -- what telling it is worth; 0 where it is listed only on request
     audience text not null default 'all',  -- to whom it may be shown
+    compiled jsonb,  -- the tool that a person made of it, with the sessions that it rests on
     constraint procedure_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint procedure_run check ((run_id is not null) = (cause = 'run'))
 );

@@ -1,14 +1,15 @@
-"""An event of a session's log: the value that memory and the front ends see, its row, and its table."""
+"""An event of a session's log: the value that memory and the front ends see, its row, its pieces, and its task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
 
+from consolidator.models import ESCAPED
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, is_persons_word, name_principal
 
@@ -115,3 +116,68 @@ def with_principals(new_events: Iterable[NewEvent], name: str | None = None) -> 
         else replace(event, principal=name_principal(find_role(event.type, event.data), name))
         for event in new_events
     ]
+
+
+_TASK_EVENTS = (EventType.TASK_START, EventType.TASK_END)
+_MOVES = (*_TASK_EVENTS, EventType.SESSION_END)
+
+
+def follow_task(open_task: str | None, event_type: EventType, data: Mapping[str, Any]) -> str | None:
+    """Return the id of the task that is open after an event; None if none is."""
+    if event_type is EventType.TASK_START:
+        return str(data.get("task_id"))
+    if event_type is EventType.SESSION_END or (
+        event_type is EventType.TASK_END and str(data.get("task_id")) == open_task
+    ):
+        return None
+    return open_task
+
+
+def number_tasks(new_events: Sequence[NewEvent], open_task: str | None) -> tuple[list[NewEvent], str | None]:
+    """Return events, each with the id of the task that it belongs to, and the task that is open after them.
+
+    `open_task` is the one that is open before them. An event that names a task keeps it.
+    """
+    numbered = []
+    for event in new_events:
+        before, open_task = open_task, follow_task(open_task, event.type, event.data)
+        own = event.data.get("task_id") if event.type in _TASK_EVENTS else before
+        is_named = event.task_id is not None or not isinstance(own, str)
+        numbered.append(event if is_named else replace(event, task_id=own))
+    return numbered, open_task
+
+
+def concern_task(new_events: Sequence[NewEvent]) -> bool:
+    """Tell whether it matters to events which task is open: they get its id, or they change it."""
+    return any(event.task_id is None or event.type in _MOVES for event in new_events)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a message's text, committed before anybody saw it."""
+
+    message_id: str = field(metadata=ESCAPED)
+    seq: int  # dense in its message, from 1
+    delta: str = field(metadata=ESCAPED)
+    started_seq: int  # the event that began the message
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChunk(Chunk):
+    """A chunk, and where it stands among the events."""
+
+    after_seq: int | None  # the last event before it, where that is stored
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow(PlacedChunk):
+    """A chunk, and when it was committed."""
+
+    created_at: datetime
+
+
+def comes_before(chunk: ChunkRow, event: Event) -> bool:
+    """Tell whether a chunk was committed before an event: by the clock alone where nothing else is stored."""
+    if chunk.started_seq >= event.seq:
+        return False
+    return chunk.created_at <= event.created_at if chunk.after_seq is None else chunk.after_seq < event.seq

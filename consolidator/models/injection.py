@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 Moment = Literal["session_start", "prompt", "before_call", "failure"]
+Correction = Literal["possible", "made", "shadow"]  # shadow: nobody was told, it is only counted
 FixOutcome = Literal["worked", "failed", "not_tried"]
 
 
@@ -19,7 +20,7 @@ class TellingRow:
     at: datetime
     call_id: str | None = None  # of the call that it was about
     moment: str = "session_start"
-    correction: str | None = None  # of a call about to run: possible | made
+    correction: Correction | None = None  # of a call about to run
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ and below, by the `shift` of the range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
+
+from consolidator.models import ESCAPED
 
 MAX_RANGES = 1000  # ancestors that one session may read
 _ANY_TIME = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
@@ -105,3 +108,22 @@ def own_range(
 ) -> LineageRange:
     """Return a session's own log as a range: its own events are those after `base_seq`."""
     return LineageRange(session_id, base_seq, 2**62, 0, bounds, max(base_seq, pruned_to))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A checkpoint as it is stored."""
+
+    id: str
+    session_id: str
+    seq: int
+    label: str | None = field(metadata=ESCAPED)
+    metadata: dict[str, Any]
+    delta: dict[str, Any]
+    fold: dict[str, Any]
+    created_at: datetime
+    expires_at: datetime | None
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether nothing can be restored from it any more."""
+        return self.expires_at is not None and self.expires_at <= now

@@ -16,8 +16,6 @@ OLD_NAMES = {
     "unsolved_too": "include_unsolved",
     "everything": "include_unworthy",
 }  # of options, which HTTP, MCP and the library still accept
-
-
 ALL_AGENTS = "all agents"  # the memory that the owner's agents share; `name_memory` says which sessions teach it
 
 

@@ -29,6 +29,7 @@ class ProcedureRow:
     run_id: str | None
     cause: str
     audience: str = ALL
+    compiled: dict[str, Any] | None = None  # `CompiledProcedure` as JSON, where a person said yes to it
 
     @property
     def mostly_fails(self) -> bool:

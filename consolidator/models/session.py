@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
+
+from consolidator.models import ESCAPED
 
 StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed"]
 SessionOrder = Literal["latest", "created", "runs"]
 
 
+class PastReader:
+    """What is needed of a session's row to read its past."""
+
+    __slots__ = ()
+    parent_id: str | None
+    past_id: str | None
+    kind: str
+    base_seq: int
+    pruned_to: int
+    created_at: datetime
+    last_event_at: datetime
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        """Whether its past may begin in another session's log: `store.log.lineage` knows."""
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
+
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]:
+        """Between which times its events were ingested: readers skip the partitions outside."""
+        return self.created_at, self.last_event_at
+
+
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(PastReader):
     """A whole session: identity, lineage, the head and marks of its log, lease, configuration and totals."""
 
     id: str
@@ -102,16 +127,6 @@ class SessionRow:
         """Whether none of its own events is pruned."""
         return self.pruned_to <= self.base_seq
 
-    @property
-    def may_read_ancestors(self) -> bool:
-        """Whether its past may begin in another session's log: `store.log.lineage` knows."""
-        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
-
-    @property
-    def ingest_bounds(self) -> tuple[datetime, datetime]:
-        """Between which times its events were ingested: readers skip the partitions outside."""
-        return self.created_at, self.last_event_at
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
@@ -139,3 +154,30 @@ class SessionCursor:
 
     at: datetime  # when the last thing happened in it, or when it was created, as the order is
     id: str
+
+
+SeedRole = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One entry of what a session starts with: the rendered system prompt, or a message of an earlier thread."""
+
+    role: SeedRole
+    content: str
+    is_new: bool = False  # no earlier session of its thread began with it
+    occurred_at: datetime | None = None
+    details: dict[str, Any] | None = None  # `speaker` (who said it), and whatever else the caller wants kept
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRow:
+    """A stored seed."""
+
+    session_id: str
+    ordinal: int
+    role: str
+    content: str = field(metadata=ESCAPED)
+    is_new: bool
+    occurred_at: datetime | None
+    details: dict[str, Any]

@@ -38,5 +38,5 @@ class SteerCounts:
     def __str__(self) -> str:
         times = "once" if self.steers == 1 else f"{self.steers} times"
         unknown = self.steers - self.succeeded - self.failed
-        told = ((self.succeeded, "succeeded"), (self.failed, "failed"), (unknown, "without a known outcome"))
-        return f"steered {times}; the task after it: " + ", ".join(f"{count} {how}" for count, how in told if count)
+        counts = ((self.succeeded, "succeeded"), (self.failed, "failed"), (unknown, "without a known outcome"))
+        return f"steered {times}; the task after it: " + ", ".join(f"{count} {how}" for count, how in counts if count)

@@ -18,8 +18,8 @@ from ulid import ULID
 from consolidator.database import Database, open_database
 from consolidator.llm import tokens
 from consolidator.llm.client import create_client
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import Viewer
@@ -45,10 +45,11 @@ from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, 
 from consolidator.runtime.session.tasks import PROGRAM, Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
+from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
-from consolidator.runtime.turn.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.turn.harness import Delta, GuardFunction, Harness, RecallFunction, Sender, StepResult
 from consolidator.settings import Settings, load_settings
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions import tasks as task_store
@@ -61,9 +62,9 @@ class Consolidator:
 
     Use `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` sends the messages
     of sessions, by channel name; `builtin` names groups of our own tools that the model is offered; `recall` returns
-    what memory knows about a message; `policy` chooses models where a session's is `auto`. `surface` names where people
-    type their messages: what they send is logged as said by `user:SURFACE`. `settings` and `database` default to the
-    configured ones.
+    what memory knows about a message; `guard` says what to do about a call before it is logged; `policy` chooses models
+    where a session's is `auto`. `surface` names where people type their messages: what they send is logged as said by
+    `user:SURFACE`. `settings` and `database` default to the configured ones.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Consolidator:
         builtin: Iterable[BuiltinGroup] = (),
         channels: Mapping[str, Sender] | None = None,
         recall: RecallFunction | None = None,
+        guard: GuardFunction | None = None,
         policy: RoutePolicy | None = None,
         surface: str = sessions.LIBRARY,
     ) -> None:
@@ -87,6 +89,7 @@ class Consolidator:
         self._mcp = tuple(mcp)
         self._channels = dict(channels or {})
         self._recall = recall
+        self._guard = guard
         self._policy = policy
         self._stack = AsyncExitStack()
         self._harness: Harness | None = None
@@ -105,9 +108,11 @@ class Consolidator:
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)
+            procedures = await load_procedures(database)
             self._harness = Harness(
-                database, settings, client, self._toolbox, self._channels, recall=self._recall, policy=self._policy
-            )
+                database, settings, client, self._toolbox, procedures, self._channels,
+                recall=self._recall, guard=self._guard, policy=self._policy,
+            )  # fmt: skip
             self._stack = stack.pop_all()
         return self
 

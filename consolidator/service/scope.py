@@ -11,11 +11,12 @@ from typing import TypeVar
 from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.remotes import find_repository
 from consolidator.models.audience import OWNER as OWNER_PEER
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.viewer import Viewer
+from consolidator.store.sessions.checkouts import find_projects, get_project_of_repository
 from consolidator.store.sessions.projects import (
-    find_known,
     list_projects,
     list_shared_with,
     match_project,
@@ -79,21 +80,31 @@ _RELATIVE = re.compile(r"\.{1,2}$|~")
 
 
 async def find_project(database: Database, directory: PurePath) -> str | None:
-    """Return the nearest directory at or above one that sessions worked in, else its repository, else the directory.
+    """Return the project of a directory; None for a home directory and the root, which are no projects."""
+    return (await find_checkout(database, directory))[0]
 
-    Not above the repository: what lies beside it is another project. None for a home directory and the root, which are
-    no projects.
+
+async def find_checkout(database: Database, directory: PurePath) -> tuple[str | None, str]:
+    """Return the project of a directory, and where it lies: in this checkout of the repository.
+
+    It is the nearest directory at or above it that sessions worked in, else its repository, else the directory itself.
+    Not above the repository: what lies beside it is another project.
     """
     places = [place for place in (directory, *directory.parents)[:MAX_PARENTS] if not _is_no_project(place)]
     if not places or _is_no_project(directory):
-        return None
+        return None, ""
     repository = next((place for place in places if (Path(place) / ".git").exists()), None)
     if repository is not None:
         places = places[: places.index(repository) + 1]
-    projects = [project for place in places if (project := derive_project(str(place)))]
+    names = [project for place in places if (project := derive_project(str(place)))]
+    nearest = names[-1 if repository is not None else 0]
     async with database.connection() as conn:
-        known = await find_known(conn, projects)
-    return next((project for project in projects if project in known), projects[-1 if repository is not None else 0])
+        known = await find_projects(conn, names)
+        if (place := next((name for name in names if name in known), None)) is not None:
+            return known[place], place
+        remote = find_repository(nearest)
+        project = None if remote is None else await get_project_of_repository(conn, remote)
+    return project or nearest, nearest
 
 
 async def find_named_project(database: Database, name: str, directory: PurePath) -> str:
@@ -103,15 +114,16 @@ async def find_named_project(database: Database, name: str, directory: PurePath)
     """
     async with database.connection() as conn:
         known = await list_projects(conn)
-    if (match := match_project(name, known)) in known:
-        return match
+        if (match := match_project(name, known)) in known:
+            return (await find_projects(conn, [match]))[match]
     if _RELATIVE.match(name) or re.search(r"[/\\]", name):
         project = derive_project(_absolute(name, directory)) or "/"
         if _is_no_project(Path(project)):
             raise UsageError(
                 f"{project} is no project: name a directory below it, or say whose it is with --me or --agent"
             )
-        return match_project(project, known)
+        async with database.connection() as conn:
+            return (await find_projects(conn, [project])).get(project) or match_project(project, known)
     shown = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
     there_is = f"there are {shown}; name one, or give a path" if known else "there is none yet: give a path"
     raise UsageError(f"no project is called {name[:80]!r}: {there_is}, such as `--project .`")

@@ -104,8 +104,8 @@ async def _list_sources(settings: Settings) -> list[LogSource]:
     if settings.sources:
         named = [source.partition(":") for source in settings.sources]
         return [LogSource(log_format, path) for log_format, _, path in named]
-    found = await asyncio.to_thread(lambda: list(find_local_logs(Path.home(), os.environ)))
-    return [LogSource(log_format.NAME, str(path)) for log_format, path in found]
+    logs = await asyncio.to_thread(lambda: list(find_local_logs(Path.home(), os.environ)))
+    return [LogSource(log_format.NAME, str(path)) for log_format, path in logs]
 
 
 def describe_model(settings: Settings) -> str:

@@ -44,7 +44,5 @@ class WaitingWork:
 
 
 load_last_runs = Rows[LastRun, Sequence[str]](LastRun, _SQL["last_runs"])
-
-
 load_queue = OneRow[DrivingQueue](DrivingQueue, _SQL["queue"])
 load_waiting = OneRow[WaitingWork](WaitingWork, _SQL["waiting"])

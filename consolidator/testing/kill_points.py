@@ -25,7 +25,7 @@ def record_boundaries() -> Iterator[list[str]]:
 @contextmanager
 def kill_at(number: int, name: str | None = None) -> Iterator[None]:
     """Kill this process at the n-th boundary, or the n-th of a name, counted from 1; with 0 never."""
-    with interrupt_at(number, lambda _: kill_process(), name):
+    with interrupt_at(number, lambda _: os.kill(os.getpid(), signal.SIGKILL), name):
         yield
 
 
@@ -42,11 +42,6 @@ def interrupt_at(number: int, callback: Callable[[str], None], name: str | None 
 
     with _boundary_hook(count_boundary):
         yield
-
-
-def kill_process() -> None:
-    """End this process as a power failure would."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager

@@ -116,9 +116,9 @@ def to_entry(event: Event) -> Entry | None:
 
 def _to_note(event: Event) -> Entry:
     data = event.data
-    said = _SAID.get(event.type) or str(data.get("decision", "")).replace("_", " ")
+    words = _SAID.get(event.type) or str(data.get("decision", "")).replace("_", " ")
     named = [data.get(name) for name in ("tool", "outcome", "status", "goal", "reason", "note", "model", "summary")]
-    text = " · ".join([said, *(to_text(value)[:2000] for value in named if value not in (None, "", {}, []))])
+    text = " · ".join([words, *(to_text(value)[:2000] for value in named if value not in (None, "", {}, []))])
     child = data.get("child")
     return Entry("note", event.seq, event.occurred_at, "", text, child=child if isinstance(child, str) else None)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Literal
 
-from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.listing import OutlineRow, TaughtRow
 

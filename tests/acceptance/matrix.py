@@ -31,7 +31,7 @@ _AFTER_THE_TURN = (  # what needs no harness
     EventType.SESSION_END, EventType.TASK_START, EventType.TASK_END, EventType.SUBAGENT_SPAWN,
     EventType.SUBAGENT_COMPLETE,
 )  # fmt: skip
-_BUILTIN = ("start_task", "finish_task", "update_scratchpad", "spawn_agent")  # their effect is in the log
+_BUILTIN = ("start_task", "finish_task", "update_scratchpad", "spawn_agent", "release")  # their effect is in the log
 _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
 
 
@@ -55,6 +55,8 @@ SCENARIOS = {
     "resume": Scenario([["say", "talk"]], prefill="last_message"),
     "tools": Scenario([["say", "use tools"]]),
     "approval": Scenario([["say", "deploy"], ["allow"]]),
+    # An uncertain step ends the procedure, so that a killed run has other steps than an undisturbed one.
+    "procedure": Scenario([["say", "follow"], ["allow"]], same=False),
     "denial": Scenario([["say", "deploy"], ["deny"]]),
     "steer": Scenario([["steer", "slow_tool", "talk"]], same=False),
     "interruption": Scenario([["steer", "ramble", "talk"]], same=False),
@@ -99,6 +101,8 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
     if results == 0 and wish == "use tools":
         calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
+    if results == 0 and wish == "follow":
+        return ScriptedReply.calling(("release", {"what": "left"}), ("send_mail", {"to": "mara"}))
     if results == 0 and wish == "delegate":
         return ScriptedReply.calling(("spawn_agent", {"task": "glance"}))
     if results == 0 and wish == "glance":

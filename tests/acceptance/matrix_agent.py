@@ -30,6 +30,7 @@ from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
+from consolidator.memory.procedures.compiling import Binding, CompiledProcedure, CompiledStep, Parameter
 from consolidator.runtime.session import boundaries as runtime_points
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
@@ -52,7 +53,7 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
     def effect(name: str, call: CallContext) -> str:
         with (world / "effects").open("a", encoding="utf-8") as file:
             file.write(json.dumps([name, call.call_id]) + "\n")
-        return f"{name} done"
+        return f"{name}-done"
 
     @tool(idempotent=True)
     async def look(what: str, call: CallContext) -> str:
@@ -94,6 +95,21 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
     return [look, send_mail, deploy, slow_tool, linger]
 
 
+def compiled_procedures(run: dict[str, Any]) -> list[CompiledProcedure]:
+    """Return the procedures that a run is offered: one that looks, sends a mail, deploys, and looks again."""
+    if run["do"][0] != ["say", "follow"]:
+        return []
+    steps = (
+        CompiledStep("look", {"what": {"slot": "what"}}),
+        CompiledStep("send_mail", {"to": "ines"}, ("done",)),
+        CompiledStep("deploy", {"where": {"slot": "place"}}),
+        CompiledStep("look", {"what": {"slot": "what"}}),
+    )
+    parameters, bound = (Parameter("what", "word"),), {"place": Binding(0, "")}
+    agent, _, person = run["key"].split(":")
+    return [CompiledProcedure("p_1", "release", "release", steps, parameters, bound, agent, None, person)]
+
+
 async def run_script(run: dict[str, Any]) -> dict[str, Any]:
     """Do what a run asks for, and return a report."""
     world = Path(run["world"])
@@ -118,6 +134,7 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
             builtin=run.get("builtin", ()),
         ) as agent:
             agent.harness.sleep = _skip_sleep
+            agent.harness.procedures = compiled_procedures(run)
             with _create_kill_point(run, world) as passed, record_unmarked_writes() as bare:
                 report["finish"] = await _run_commands(agent, run)
             report["points"], report["bare"] = passed, bare

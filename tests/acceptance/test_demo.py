@@ -26,7 +26,7 @@ from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.demo import story as logs
 from consolidator.demo.story import story_start
 from consolidator.service.memory.explain import explain
-from consolidator.service.nights.imports import import_logs, select_sources
+from consolidator.service.nights.imports import import_sources, select_sources
 from consolidator.settings import Settings
 from tests.support import PATIENCE, log_events, run_cli, user_message
 from tests.unit.project.test_demo_samples import SECRET
@@ -129,7 +129,7 @@ async def test_what_was_pruned_keeps_its_quote_and_does_not_come_back(
         proof = (await explain(database, figures["fact"]))["evidence"][0]
         sources = [source.split(":", 1) for source in logs.list_sources(tmp_path)]
         again = [source for name, path in sources for source in select_sources(name, [Path(path)])]
-        report = await import_logs(database, again, asyncio.Event())
+        report = await import_sources(database, again)
     assert proof["log"] == "pruned"
     assert proof["quote"]
     assert report.events == 0

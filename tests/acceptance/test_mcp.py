@@ -30,7 +30,7 @@ from tests.databases import fetch_dicts
 from tests.nights import log_workdays, workday_events
 from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job, user_message
 
-READS = {"recall", "lookup_error", "how", "suggest_next", "list_procedures", "learned", "explain"}
+READS = {"recall", "lookup_error", "how", "suggest_next", "list_procedures", "follow_procedure", "learned", "explain"}
 WRITES = {"remember", "forget", "record_events"}
 TOOLS = READS | WRITES
 

@@ -90,10 +90,11 @@ async def test_each_tool_keeps_to_its_budget_over_a_large_memory(
             assert statement in answer
             assert estimate_tokens(answer) <= 600
             assert CITATION.search(answer)
+        assert await call_tool(client, "follow_procedure", name="none") == "no procedure is compiled here"
         events = [{"type": "UserMessage", "data": {"text": LONG}}] * 500
         recorded = await call_tool(client, "record_events", session_key="main:cli:mara", events=events)
         assert estimate_tokens(recorded) <= 100
-    assert tried | {"explain", "remember", "forget", "record_events"} == TOOLS
+    assert tried | {"follow_procedure", "explain", "remember", "forget", "record_events"} == TOOLS
 
 
 def _uncited(answer: str) -> list[str]:

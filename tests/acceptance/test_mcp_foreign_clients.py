@@ -64,6 +64,10 @@ CALLS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"limit": 1000}, "!list_procedures: limit must be a whole number of 1 to 100, not 1000"),
         ({"query": HUGE}, "!list_procedures: query must be a text of at most 1,000 characters, not 500,000"),
     ],
+    "follow_procedure": [
+        ({"name": "none"}, "no procedure is compiled here"),
+        ({"name": HUGE}, "!follow_procedure: name must be a text of at most 200 characters, not 500,000"),
+    ],
     "learned": [
         ({}, "Learned since "),
         ({"since": "yesterday"}, '!learned: since must be a time such as "2026-'),

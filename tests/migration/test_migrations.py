@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import Database, schema, upgrade
-from consolidator.errors import SchemaTooNew
+from consolidator.errors import DatabaseError
 from consolidator.store import checks
 from tests.conftest import NOON
 
@@ -110,9 +110,17 @@ async def test_four_that_start_at_once_make_the_schema_once(empty_dsn: str, dsn:
 async def test_a_database_of_an_unknown_version_is_refused_and_left_alone(dsn: str, revision: str) -> None:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
         await conn.execute(f"update consolidator.alembic_version set version_num = '{revision}'".encode())
-    with pytest.raises(SchemaTooNew, match=rf"{revision}.* an unreleased one made it"):
+    with pytest.raises(DatabaseError, match=rf"{revision}.* an unreleased one made it"):
         await upgrade.upgrade(dsn, Clock(NOON))
     assert await upgrade.get_revision(dsn) == revision
+
+
+async def test_a_database_whose_page_was_another_is_named(database: Database) -> None:
+    async with database.connection() as conn:
+        await conn.execute("alter table consolidator.fact drop column sentence")
+    with pytest.raises(DatabaseError, match="an unreleased version made this database"):
+        async with database.connection() as conn:
+            await conn.execute("select sentence from fact")
 
 
 async def test_every_partition_is_guarded(database: Database) -> None:

@@ -40,8 +40,6 @@ from consolidator.service.memory.solutions import list_solutions as load_solutio
 from consolidator.service.memory.suggestions import suggest_next_calls
 
 router = APIRouter(tags=["memory"])
-
-
 MemoryId = Annotated[str, Path(min_length=1, max_length=200, description="an id", examples=["f3a91c07d2b8"])]
 
 

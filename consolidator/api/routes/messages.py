@@ -20,7 +20,7 @@ from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import following, state
+from consolidator.service.sessions import following, listing
 
 router = APIRouter(tags=["messages"])
 
@@ -269,7 +269,7 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
 @work_router.get("/sessions/{session_id}/seeds", **operation("read", SeedList))
 async def list_seeds(call: Reading, session_id: SessionId) -> Response:
     """Show what a session's model saw at the start: the rendered system prompt, then the earlier thread."""
-    rows = await state.list_seeds(call.database, session_id, viewer=call.viewer)
+    rows = await listing.list_seeds(call.database, session_id, viewer=call.viewer)
     return reply({"seeds": [StoredSeed.of(row) for row in rows]})
 
 

@@ -173,8 +173,8 @@ async def backfill(call: Writing, body: NewBackfill) -> Response:
 
     The same request resumes a run of it that was interrupted.
     """
-    wanted = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
-    return await _start(call, lambda on: run_backfill(on.database, on.settings, wanted, on.stop, model=body.model))
+    selection = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
+    return await _start(call, lambda on: run_backfill(on.database, on.settings, selection, on.stop, model=body.model))
 
 
 @router.post("/retry", **operation("admin", StartedRun, 202, responses={404: {}}))

@@ -32,7 +32,7 @@ from consolidator.api.schemas import (
     of_row,
 )
 from consolidator.errors import UsageError
-from consolidator.models.seed import Seed as NewSeed
+from consolidator.models.session import Seed as NewSeed
 from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
@@ -42,7 +42,7 @@ from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.runtime.session.safe_points import Recovery
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
-from consolidator.service.sessions import listing, state
+from consolidator.service.sessions import listing
 
 router = APIRouter(tags=["sessions"])
 
@@ -232,7 +232,7 @@ async def get_session(
     details = await listing.show_session(
         call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
     )
-    parts = await state.hydrate_session(call.database, call.settings, details.session.id, limit=1, viewer=call.viewer)
+    parts = await listing.hydrate_session(call.database, call.settings, details.session.id, limit=1, viewer=call.viewer)
     whole = {"checkpoints": parts.checkpoints, "scratchpad": parts.scratchpad}
     whole |= {"sub_agents": [row for row in parts.children if row.kind == "sub-agent"]}
     shown = {"activity": details.status, "context": details.context, "title": details.title}
@@ -300,7 +300,7 @@ async def hydrate_session(
     """
     of = f"hydrate {session_id}"
     position = decode_cursor(of, cursor, int)
-    hydrated = await state.hydrate_session(
+    hydrated = await listing.hydrate_session(
         call.database,
         call.settings,
         session_id,

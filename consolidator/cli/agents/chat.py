@@ -40,6 +40,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
 from consolidator.service.agents.context import STRATEGIES
+from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.sessions.listing import list_sessions, session_status
 from consolidator.settings import load_settings
@@ -154,7 +155,12 @@ def chat_command(
             toolbox = await stack.enter_async_context(driver.open())
             recall = partial(recall_for_message, database, settings) if memory else None
             agent = Consolidator(
-                map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall, surface="chat"
+                map(chat.announce_calls, toolbox),
+                settings=settings,
+                database=database,
+                recall=recall,
+                guard=partial(guard_call, database) if memory else None,
+                surface="chat",
             )
             await stack.enter_async_context(agent)
             await chat.run(agent, f"main:cli:{user_name()}" if key is None else key)

@@ -34,7 +34,7 @@ from consolidator.cli.common import (
 )
 from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_line, print_table, shorten, table
 from consolidator.errors import NotFound
-from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.checkpoints import (
     FOR_EVER,

@@ -48,9 +48,9 @@ def say_command(
         return session_id, await send_message(database, session_id, text, mode="follow_up" if later else "steer")
 
     session_id, seq = run_in(session, send)
-    said = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
+    sent = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
     stopped = "nothing is under way in it" if seq is None else f"stopped, as event {seq}; the session stays open"
-    emit({"session": session_id, "seq": seq}, stopped if stop else said)
+    emit({"session": session_id, "seq": seq}, stopped if stop else sent)
 
 
 def call_command(

@@ -15,8 +15,7 @@ from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, r
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
-from consolidator.models.seed import Seed, SeedRow
-from consolidator.models.session import SessionRow
+from consolidator.models.session import Seed, SeedRow, SessionRow
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
@@ -32,8 +31,15 @@ from consolidator.service.agents.context import (
     preview_context,
 )
 from consolidator.service.database import Database
-from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
-from consolidator.service.sessions.state import hydrate_session, list_seeds, read_state, summarize_session
+from consolidator.service.sessions.listing import (
+    SessionDetails,
+    hydrate_session,
+    list_seeds,
+    read_state,
+    session_status,
+    show_session,
+    summarize_session,
+)
 from consolidator.settings import Settings
 
 _MESSAGES = table(

@@ -42,13 +42,9 @@ def events_command(
             async for line in read_lecture(database, session, after=after, last=last):
                 write_now(line)
             return
-        if not follow:
-            async for event in read_events(database, session, after=after, last=last):
-                _print_event(event, full=full)
-            return
-        async for item in follow_events(database, session, after=after, last=last, whole=True):
-            if item.event is not None:
-                _print_event(item.event, full=full)
+        read = follow_events if follow else read_events
+        async for event in read(database, session, after=after, last=last):
+            _print_event(event, full=full)
 
     run(print_events)
 

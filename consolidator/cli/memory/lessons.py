@@ -160,8 +160,6 @@ _WAITING = {
     "dead_letters": ("events that could not be learned from", "retry"),
     "calls": ("sessions with a call that waits", "session list --attention"),
 }
-
-
 _TABLE = table("learned", "what=kind, learned=text, sessions, of, id", of=lambda line: owner_name(*line["owner"]))
 
 

@@ -93,8 +93,8 @@ def _import(bundle: MemoryBundle, project: str | None, *, is_agreed: bool = Fals
 
 
 def _print_received(received: Received) -> None:
-    told = f"{pluralize(received.new, 'new statement')} from {received.installation}, {received.known} known already"
-    print_line(told + (f", {received.erased} erased here before" if received.erased else ""))
+    line = f"{pluralize(received.new, 'new statement')} from {received.installation}, {received.known} known already"
+    print_line(line + (f", {received.erased} erased here before" if received.erased else ""))
     if received.held:
         print_note(f"{received.held} wait for your word: `consolidator facts --review`")
     for session in received.sessions:

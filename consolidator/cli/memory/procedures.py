@@ -1,4 +1,4 @@
-"""consolidator procedures and next: what agents do again and again, also as Agent Skills, and what usually follows."""
+"""consolidator procedures, compile and next: what agents do again and again, as skills and tools, and what follows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, QueryWords, SessionName, join_query, parse_path, run
-from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, shorten, table
+from consolidator.cli.common import OwnerOptions, QueryWords, SessionName, join_query, parse_pairs, parse_path, run
+from consolidator.cli.output import Limit, confirm, emit, owner_name, pluralize, print_line, short_id, shorten, table
+from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
+from consolidator.service.memory.compiling import (
+    CompiledProcedure,
+    compile_by_id,
+    compiled_skill,
+    list_calls,
+    list_compiled,
+    save_compiled,
+)
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.suggestions import suggest_next_calls
@@ -77,6 +86,79 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
             "(`--all` exports everything)"
         )
     emit({"files": exported.files}, "\n".join(lines))
+
+
+_COMPILED = table(
+    "compiled procedures",
+    "tool, steps=title, >sessions, drift, of",
+    nothing="no procedure is compiled: `consolidator compile ID` makes a tool of one",
+    tool=lambda tool: tool.procedure.name,
+    steps=lambda tool: tool.procedure.title,
+    sessions=lambda tool: len(tool.procedure.sessions),
+    drift=lambda tool: "; ".join(tool.drift) or "-",
+    of=lambda tool: owner_name(tool.procedure.project, tool.procedure.agent),
+)
+
+
+def compile_command(
+    procedure: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Of `procedures`; else list the tools.")
+    ] = None,
+    *,
+    dry_run: Annotated[
+        list[str] | None,
+        typer.Option("--dry-run", metavar="NAME=VALUE", help="Only show the calls with this parameter; repeat."),
+    ] = None,
+    skill: Annotated[
+        Path | None, typer.Option(metavar="DIR", parser=parse_path, help="Also write it there as an Agent Skill.")
+    ] = None,
+    peer: Annotated[str | None, typer.Option(help="From this person's sessions, for them; by default yours.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Make it a tool no more.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Show a procedure that sessions did alike as a tool with parameters and checks, and ask whether to make it one.
+
+    Agents that `chat` and `serve` drive are offered it from their next start; each step is a call of its own, with the
+    approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call itself.
+    """
+    if procedure is None:
+        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.as_json() for tool in tools])
+        return
+    if remove:
+        row = run(save_compiled, procedure, None)
+        emit({"removed": row.id}, f"{row.title} is no tool any more")
+        return
+    compiled = run(compile_by_id, procedure, person=peer or "")
+    if dry_run is not None:
+        calls = list_calls(compiled, parse_pairs(dry_run, "parameter") or {})
+        emit(calls, "\n".join(["none of these calls was made:", *calls]))
+        return
+    if not is_json():
+        _show_compiled(compiled)
+    if not yes:
+        confirm(f"Make the tool {compiled.name} of it?", "nothing was changed")
+    run(save_compiled, compiled.id, compiled)
+    files = []
+    if skill is not None:
+        name, text = run(compiled_skill, compiled)
+        files.append(skill / name / "SKILL.md")
+        files[0].parent.mkdir(parents=True, exist_ok=True)
+        files[0].write_text(text, encoding="utf-8")
+    emit({**compiled.to_json(), "files": files}, f"{compiled.name} is a tool from the next start of a harness on")
+
+
+def _show_compiled(compiled: CompiledProcedure) -> None:
+    """Print a compiled procedure: calls, parameters, checks and evidence."""
+    print_line(f"{compiled.name}: {compiled.title}", style="bold")
+    for call, step in zip(list_calls(compiled), compiled.steps, strict=True):
+        print_line(f"  {call}")
+        expected = f", with {', '.join(step.expects)}" if step.expects else ""
+        print_line(f"     check: it succeeds{expected}", style="dim")
+        evidence = ", ".join(f"{short_id(session_id)} event {seq}" for session_id, seq in step.evidence)
+        print_line(f"     seen: {evidence}", style="dim")
+    for each in compiled.parameters:
+        kind = f"a list, each a {each.kind}" if each.is_list else f"a {each.kind}"
+        print_line(f"  {each.name}: {kind}, such as {shorten('; '.join(each.examples), 120)}")
 
 
 _NEXT = table(

@@ -31,7 +31,6 @@ from consolidator.service.nights.runs import (
     JOBS,
     MANUAL_JOBS,
     Job,
-    ListedRun,
     SessionFilter,
     compare_revision,
     discard_revision,
@@ -61,8 +60,8 @@ _RUNS = table(
     "runs: seen = learned + nothing + deferred + dead",
     "run, job, scheduled at, status, events, >took",
     run=lambda run: short_id(run.id),
-    events=lambda run: _sum(run),
-    took=lambda run: _duration(run),
+    events=lambda run: f"{run.seen} = {run.learned} + {run.nothing} + {run.deferred} + {run.dead}" if run.seen else "",
+    took=lambda run: "" if run.finished_at is None else f"{(run.finished_at - run.started_at).total_seconds():.1f} s",
 )
 _UNITS = table(
     "units",
@@ -195,15 +194,6 @@ def runs_command(
         emit(run(list_runs, job=job, limit=limit or 20), _RUNS)
     else:
         emit(run(load_run, run_id, limit=limit or 50), _print_run)
-
-
-def _sum(run: ListedRun) -> str:
-    """Return what a run saw and what came of it."""
-    return f"{run.seen} = {run.learned} + {run.nothing} + {run.deferred} + {run.dead}" if run.seen else ""
-
-
-def _duration(run: ListedRun) -> str:
-    return "" if run.finished_at is None else f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
 
 
 def _print_run(run: dict[str, Any]) -> None:

@@ -82,11 +82,11 @@ def role_dsn(cluster: Cluster, server: Postmaster, role: str) -> str:
     return make_conninfo(dsn(cluster, server.socket or Path()), user=role, password=password)
 
 
-def wait_keeper_ended(cluster: Cluster, seconds: float = SHUTDOWN_SECONDS) -> None:
+def wait_keeper_ended(cluster: Cluster) -> None:
     """Wait until the keeper of an ended server has ended too."""
     lock = FileLock(cluster.state_dir / "keeper.lock")
     try:
-        lock.acquire_exclusive(seconds)
+        lock.acquire_exclusive(SHUTDOWN_SECONDS)
     finally:
         lock.close()
 

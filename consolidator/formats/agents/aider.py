@@ -25,8 +25,6 @@ _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s
 _MAX_INPUTS = 64 * 1024 * 1024  # bytes
 _MAX_BLOCK = 16 * 1024 * 1024  # characters of one text
 _Inputs = dict[str, dict[int, set[tuple[str, ...]]]]  # by the first line, and by how many lines they have
-
-
 files = file_finder(_HISTORY)
 
 

@@ -110,9 +110,9 @@ class _Transcript:
         if tool is None:
             yield Skipped("result")  # of no call that the transcript has
             return
-        told = _COMMAND.match(text)
-        code = int(told[1] or 0) if told and code is None else code
-        output = text[told.end() :] if told else text
+        command = _COMMAND.match(text)
+        code = int(command[1] or 0) if command and code is None else code
+        output = text[command.end() :] if command else text
         yield drafts.result(
             call_id, tool, output, failed=aborted, reason="aborted" if aborted else None, exit_code=code
         )
@@ -134,11 +134,8 @@ def _find_directory(path: Path) -> str | None:
     with open_log(path) as file:
         for line in file:
             folders.update(str(_read_value(json.loads(text))) for text in _CWD.findall(line))
-    return next((name for name, _ in folders.most_common() if len(name) > 3 and "/.gemini/" not in _posix(name)), None)
-
-
-def _posix(folder: str) -> str:
-    return folder.replace("\\", "/") + "/"
+    named = (name for name, _ in folders.most_common() if len(name) > 3)
+    return next((name for name in named if "/.gemini/" not in name.replace("\\", "/") + "/"), None)
 
 
 def _list_transcripts(brain: Path) -> tuple[tuple[Path, int], ...]:

@@ -47,8 +47,6 @@ _FAILURES = (
 _XML_CALL = re.compile(r"<([a-z]+(?:_[a-z]+)+)>\n?(.*?)\n?</\1>", re.DOTALL)  # the names of its tools have a _
 _XML_ARGUMENT = re.compile(r"<([a-z_]{1,40})>\n?(.*?)\n?</\1>", re.DOTALL)
 _DIRECTORY = re.compile(r"^# Current (?:Workspace|Working) Directory \(([^)\n]+)\)", re.MULTILINE)
-
-
 files = file_finder(_TASK, _MESSAGES)
 
 
@@ -188,12 +186,12 @@ class _Task:
         history = read_note(folder.parent.parent / "state" / "taskHistory.json").get("items", [])
         beside += [item for item in drafts.objects_of(history) if item.get("id") == name]
         known = next((item for item in beside if item), {})
-        told = _DIRECTORY.search(text)
+        directory = _DIRECTORY.search(text)
         cwd = next((known[key] for key in ("cwd", "workspace", "cwdOnTaskInitialization") if known.get(key)), None)
         is_roo = any("roo" in part for part in self._path.parts[-5:-1]) or "workspace" in known
         return Conversation(
             name,
-            cwd=cwd or (told[1] if told else None),
+            cwd=cwd or (directory[1] if directory else None),
             time=message.get("ts") or known.get("created_at") or known.get("started_at") or known.get("ts"),
             model=known.get("modelId") or known.get("model"),
             agent="roo" if is_roo else NAME,

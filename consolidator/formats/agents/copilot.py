@@ -23,8 +23,6 @@ NAME = "copilot"
 _EVENTS = "events.jsonl"
 _FORM = RecordForm(NAME, silent=silent_kinds(NAME))
 _EXIT = re.compile(r"\n?<(?:shell [^<>\n]{0,80} |command )?exited with exit code (-?\d{1,10})>\s*\Z")
-
-
 files = file_finder(_EVENTS, keep=lambda file: file.name == _EVENTS)
 
 
@@ -117,7 +115,7 @@ class _Session:
         result, error = data.get("result"), data.get("error")
         code = drafts.object_of(data.get("shellExecution")).get("exitCode")
         text = extract_text(result.get("content") if isinstance(result, dict) else result)
-        text, told = split_exit_code(text)
+        text, exit_code = split_exit_code(text)
         message = error.get("message") if isinstance(error, dict) else error
         is_denied = drafts.object_of(error).get("code") in ("rejected", "denied")
         return drafts.result(
@@ -126,5 +124,5 @@ class _Session:
             "\n".join(part for part in (text, extract_text(message)) if part),
             failed=data.get("success") is False,
             reason="rejected" if is_denied else None,
-            exit_code=told if code is None else code,
+            exit_code=exit_code if code is None else code,
         )

@@ -118,7 +118,7 @@ def _decode(folder: Path, name: str, depth: int) -> str | None:
         if encoded == name:
             return str(folder / child)
         if encoded and name.startswith(f"{encoded}-") and depth > 0:
-            found = _decode(folder / child, name[len(encoded) + 1 :], depth - 1)
-            if found is not None:
-                return found
+            inner = _decode(folder / child, name[len(encoded) + 1 :], depth - 1)
+            if inner is not None:
+                return inner
     return None

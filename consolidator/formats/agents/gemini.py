@@ -74,26 +74,25 @@ def _whole_file(value: Any, header: dict[str, Any]) -> Records:
 
 def _replay(path: Path, header: dict[str, Any]) -> Records:
     """Yield the lines in order: messages as they were written last, and what became of the other lines."""
-    kept: dict[str, tuple[int, Any]] = {}  # by id, in order
+    records: dict[str, tuple[int, Any]] = {}  # by id, in order
     rest: list[tuple[int | None, Any]] = []
 
     def put(number: int, message: Any) -> None:
-        key = (
-            str(message.get("id")) if isinstance(message, dict) and message.get("id") else f"line {number} {len(kept)}"
-        )
-        if key in kept:
-            rest.append((kept[key][0], Skipped("repeated", kept[key][0])))
-        kept[key] = (number, message)
+        named = str(message.get("id") or "") if isinstance(message, dict) else ""
+        key = named or f"line {number} {len(records)}"
+        if key in records:
+            rest.append((records[key][0], Skipped("repeated", records[key][0])))
+        records[key] = (number, message)
 
     for number, line in read_objects(path):
         if not isinstance(line, dict):
             rest.append((number, line))
         elif isinstance(line.get("$rewindTo"), str):
-            ids = list(kept)
-            start = ids.index(line["$rewindTo"]) if line["$rewindTo"] in kept else 0
-            rest.extend((kept[id_][0], Skipped("rewound", kept[id_][0])) for id_ in ids[start:])
+            ids = list(records)
+            start = ids.index(line["$rewindTo"]) if line["$rewindTo"] in records else 0
+            rest.extend((records[id_][0], Skipped("rewound", records[id_][0])) for id_ in ids[start:])
             for id_ in ids[start:]:
-                del kept[id_]
+                del records[id_]
             rest.append((number, Skipped("$rewindTo", number)))
         elif isinstance(line.get("$set"), dict) or ("sessionId" in line and "type" not in line):
             fields = line["$set"] if isinstance(line.get("$set"), dict) else line
@@ -101,14 +100,14 @@ def _replay(path: Path, header: dict[str, Any]) -> Records:
             messages = fields.get("messages")
             rest.append((number, Skipped("$set" if "$set" in line else "header", number)))
             if isinstance(messages, list):
-                rest.extend((old, Skipped("repeated", old)) for old, _ in kept.values())
-                kept.clear()
+                rest.extend((old, Skipped("repeated", old)) for old, _ in records.values())
+                records.clear()
                 for message in messages:
                     put(number, message)
         else:
             put(number, line)
     yield from rest
-    yield from kept.values()
+    yield from records.values()
 
 
 def _draft(record: dict[str, Any], conversation: Conversation, submitted: set[str] | None) -> Statements:

@@ -36,8 +36,6 @@ _COLUMNS = {
 _SOURCE = """
 FROM sessions JOIN messages ON messages.session_id = sessions.id ORDER BY sessions.created_at, sessions.id, messages.id
 """
-
-
 files = file_finder("sessions.db", ".jsonl", keep=lambda file: file.name == "sessions.db" or file.suffix == ".jsonl")
 
 

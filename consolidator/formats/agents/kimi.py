@@ -29,9 +29,9 @@ _FORM = RecordForm(NAME, id=("uuid",), time=("time", "created_at"), silent=silen
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the sessions at or below `path`, the main agent's before its sub-agents'."""
-    found = [file for file in find_files(path, _WIRE) if file == path or file.parent.parent.name == "agents"]
+    wires = [file for file in find_files(path, _WIRE) if file == path or file.parent.parent.name == "agents"]
     yield from sorted(
-        found, key=lambda file: (file.parents[2] if file != path else file, file.parent.name != "main", file)
+        wires, key=lambda file: (file.parents[2] if file != path else file, file.parent.name != "main", file)
     )
 
 

@@ -24,8 +24,6 @@ NAME = "qwen"
 _FORM = RecordForm(NAME, id=("uuid",))
 _TYPES = ("user", "assistant", "tool_result", "system")
 _MID_TURN = "mid_turn_user_message"  # typed while the agent worked
-
-
 files = file_finder(".jsonl", keep=lambda file: "chats" in file.parts[:-1])
 
 

@@ -52,8 +52,8 @@ class MessageTree:
             if not isinstance(body, Mapping) or line.get("type") not in ("user", "assistant"):
                 self._paths[uuid] = before
                 continue
-            said = hash_content([body.get("role"), body.get("content")])
-            path_digest = self._paths[uuid] = hashlib.blake2b(before + said.encode(), digest_size=16).digest()
+            content_hash = hash_content([body.get("role"), body.get("content")])
+            path_digest = self._paths[uuid] = hashlib.blake2b(before + content_hash.encode(), digest_size=16).digest()
             if _is_prompt(line, body):
                 prompts.add(uuid)
             if (message := body.get("id")) and message == snapshot[1].get("id") and _has_grown(snapshot[1], body):
@@ -96,14 +96,14 @@ def _has_grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     if not isinstance(old, list) or not isinstance(new, list) or len(old) > len(new) or old == new[: len(old)]:
         return False
     return all(
-        one == other
+        earlier == other
         or (
-            isinstance(one, Mapping)
+            isinstance(earlier, Mapping)
             and isinstance(other, Mapping)
-            and one.get("type") == other.get("type") == "text"
-            and extract_text(other).startswith(extract_text(one))
+            and earlier.get("type") == other.get("type") == "text"
+            and extract_text(other).startswith(extract_text(earlier))
         )
-        for one, other in zip(old, new, strict=False)
+        for earlier, other in zip(old, new, strict=False)
     )
 
 

@@ -29,6 +29,7 @@ from consolidator.formats.common.jsonl import parse_head, read_objects, read_typ
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.records import silent_kinds, start_event
+from consolidator.formats.common.remotes import find_repository
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -194,11 +195,13 @@ class _ClaudeCodeReader:
             kind, parent = "fork", fork["sessionId"]
         elif self._first_id not in (None, origin):
             kind, parent = "resume", self._first_id
+        project = derive_project(line.get("cwd"))
         return ForeignSession(
             origin=origin,
             agent=NAME,
             channel="cli",
-            project=derive_project(line.get("cwd")),
+            project=project,
+            repository=find_repository(project),
             model=self._model,
             kind=kind,
             parent_origin=parent,
@@ -240,11 +243,11 @@ def _make_key(line: Mapping[str, Any], session: SessionState) -> str:
 
 def _hash_words(line: Mapping[str, Any]) -> str:
     """Return a hash of what a line says and who says it; a copy in another session keeps both, under new ids."""
-    said = {name: line[name] for name in _WORDS if line.get(name) is not None}
+    words = {name: line[name] for name in _WORDS if line.get(name) is not None}
     body = line.get("message")
     if isinstance(body, Mapping):
-        said["message"] = [body.get(name) for name in ("role", "model", "content")]
-    return hash_content(said)
+        words["message"] = [body.get(name) for name in ("role", "model", "content")]
+    return hash_content(words)
 
 
 def _skipped_kind(line: Mapping[str, Any]) -> str:

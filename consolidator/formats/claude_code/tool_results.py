@@ -180,13 +180,13 @@ def remove_labels(answer: str, labels: Collection[str]) -> str:
             end = position + len(option)
             if end <= len(pieces) and left[end] < left[position] and tuple(folded[position:end]) == option:
                 left[position], steps[position] = left[end], len(option)
-    kept: list[str] = []
+    answers: list[str] = []
     position = 0
     while position < len(pieces):
         if not steps[position]:
-            kept.append(pieces[position])
+            answers.append(pieces[position])
         position += steps[position] or 1
-    return ",".join(kept).strip()
+    return ",".join(answers).strip()
 
 
 def _fold_label(text: str) -> str:

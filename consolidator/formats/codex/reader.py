@@ -69,9 +69,9 @@ class _Rollout:
         self._item_calls = self._failed_items = 0
         self._model: str | None = None
         self._session = Conversation(path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:])
-        kept = list(read_objects(path)) if _is_small(path) else None
-        self._lines = read_objects(path) if kept is None else kept
-        self._survey = _survey_lines(read_objects(path) if kept is None else kept)
+        lines = list(read_objects(path)) if path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES else None
+        self._lines = read_objects(path) if lines is None else lines
+        self._survey = _survey_lines(read_objects(path) if lines is None else lines)
 
     @property
     def _is_subagent(self) -> bool:
@@ -324,10 +324,6 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
     return survey
 
 
-def _is_small(path: Path) -> bool:
-    return path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES
-
-
 def _is_user_message(payload: Mapping[str, Any]) -> bool:
     """Tell whether a completed item is a message that a person submitted."""
     item = payload.get("item")
@@ -366,6 +362,7 @@ def _build_session(header: Mapping[str, Any], origin: str, model: str | None, ti
         model=model,
         version=header.get("cli_version"),
         branch=object_of(header.get("git")).get("branch"),
+        remote=object_of(header.get("git")).get("repository_url"),
         channel=source if isinstance(source, str) else "cli",
         kind="sub-agent" if spawned is not None or header.get("parent_thread_id") else own_kind,
         parent=str(parent) if parent is not None else None,

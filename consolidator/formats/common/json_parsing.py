@@ -38,10 +38,10 @@ def parse_json(raw: bytes | str) -> Any:
 def parse_container(value: object) -> Any:
     """Return the object or the list that a text holds in JSON; None for any other text or value."""
     try:
-        found = parse_json(value) if isinstance(value, (str, bytes)) else None
+        parsed = parse_json(value) if isinstance(value, (str, bytes)) else None
     except ValueError:
         return None
-    return found if isinstance(found, (dict, list)) else None
+    return parsed if isinstance(parsed, (dict, list)) else None
 
 
 def parse_arguments(item: Mapping[str, Any], names: tuple[str, ...]) -> Any:

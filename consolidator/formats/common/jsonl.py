@@ -146,4 +146,4 @@ def _replace_non_finite(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
         return {name: _replace_non_finite(member) for name, member in value.items()}
-    return [_replace_non_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [_replace_non_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

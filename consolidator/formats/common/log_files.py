@@ -58,8 +58,8 @@ def file_finder(
     """Return the `files` of a format: those below a path that it would `keep`, or the one that is named."""
 
     def files(path: Path) -> Iterator[Path]:
-        found = (file for file in find_files(path, *suffixes) if file == path or keep(file))
-        yield from found if order is None else sorted(found, key=order)
+        files = (file for file in find_files(path, *suffixes) if file == path or keep(file))
+        yield from files if order is None else sorted(files, key=order)
 
     return files
 
@@ -67,28 +67,28 @@ def file_finder(
 def _search_folders(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files below a folder, and what reading should report; without recursion."""
     real_root = os.path.realpath(root)
-    found: list[Path] = []
+    files: list[Path] = []
     folders = [(root, 0)]
     while folders:
         folder, depth = folders.pop()
         if depth > MAX_FOLDERS:
-            found.append(folder)
+            files.append(folder)
             continue
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_symlink():
                         if _is_worth_telling(entry, real_root, suffixes):
-                            found.append(Path(folder, entry.name))
+                            files.append(Path(folder, entry.name))
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append((Path(folder, entry.name), depth + 1))
                     elif entry.name.endswith(suffixes):
-                        found.append(Path(folder, entry.name))
+                        files.append(Path(folder, entry.name))
         except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile
             pass
         except OSError:
-            found.append(folder)
-    return found
+            files.append(folder)
+    return files
 
 
 def _is_worth_telling(link: os.DirEntry[str], real_root: str, suffixes: tuple[str, ...]) -> bool:

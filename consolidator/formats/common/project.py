@@ -46,8 +46,8 @@ def _read_repository(worktree: Path, *, is_proved: bool = False) -> str | None:
     if match is None:
         return None
     repository = _normalise(str(worktree / match["repository"]))
-    said = _read(Path(repository, ".git", "worktrees", match["name"], "gitdir")).strip() if is_proved else ""
-    return repository if not is_proved or (said and Path(said) == worktree / ".git") else None
+    pointer = _read(Path(repository, ".git", "worktrees", match["name"], "gitdir")).strip() if is_proved else ""
+    return repository if not is_proved or (pointer and Path(pointer) == worktree / ".git") else None
 
 
 def _read(path: Path) -> str:

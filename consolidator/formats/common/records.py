@@ -18,6 +18,7 @@ from consolidator.formats.common.drafts import Draft
 from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.remotes import find_repository
 from consolidator.models.payload import EventType
 
 Records = Iterable[tuple[int | None, Any]]  # each with its line; a value that is no object is a Skipped or a Problem
@@ -34,6 +35,7 @@ class Conversation:
     model: object = None
     version: object = None  # of the agent
     branch: object = None
+    remote: object = None  # the address of the repository
     agent: str | None = None  # None: the format's name
     channel: str = "cli"
     kind: str | None = None  # None: a sub-agent's where it has a parent
@@ -133,11 +135,13 @@ class _Frame:
             return
         self._announced = session
         parent = session.parent if isinstance(session.parent, str) and session.parent else None
+        project = derive_project(session.cwd)
         yield ForeignSession(
             origin=session.origin,
             agent=session.agent or self._form.name,
             channel=session.channel,
-            project=derive_project(session.cwd),
+            project=project,
+            repository=find_repository(project, session.remote),
             model=session.model if isinstance(session.model, str) else None,
             kind=session.kind or ("sub-agent" if parent else "root"),
             parent_origin=parent,

@@ -53,13 +53,16 @@ def to_event_data(kind: str, line: Mapping[str, Any], payload: Mapping[str, Any]
     names = _FIELD_NAMES.get(event_type, {})
     meta: dict[str, Any] = {}
     data: dict[str, Any] = {}
-    body, body_name = _find_body(event_type, payload)
+    body, candidates = _BODY_FIELDS.get(event_type, ("", ()))
+    body_name = next((name for name in candidates if name in payload), None)
     if body_name is not None:
         data[body] = payload[body_name]
         if body_name != body:
             meta["body"] = body_name
     for name, value in payload.items():
-        event_name = _event_field(event_type, names.get(name, name), value)
+        event_name = names.get(name, name)
+        if event_type is EventType.TOOL_RESULT and event_name == "reason" and value not in _REASONS:
+            event_name = "remark"
         if name != body_name and event_name not in data and event_name not in _RESERVED_FIELDS:
             data[event_name] = value
     data |= _required_fields(kind, line, payload, data, text, meta)
@@ -70,16 +73,6 @@ def to_event_data(kind: str, line: Mapping[str, Any], payload: Mapping[str, Any]
     if line.get("id") is not None:
         meta["id"] = line["id"]
     return data | {_META: meta}
-
-
-def _find_body(event_type: EventType, payload: Mapping[str, Any]) -> tuple[str, str | None]:
-    body, candidates = _BODY_FIELDS.get(event_type, ("", ()))
-    return body, next((name for name in candidates if name in payload), None)
-
-
-def _event_field(event_type: EventType, name: str, value: Any) -> str:
-    """Return the event's name for a field; a result's reason that is none of ours becomes a remark."""
-    return "remark" if event_type is EventType.TOOL_RESULT and name == "reason" and value not in _REASONS else name
 
 
 def _required_fields(

@@ -29,8 +29,6 @@ ONE_SESSION = True  # lines do not name their session
 MAX_OPEN_GENERATIONS = 64  # beyond it the oldest is recorded as incomplete
 MAX_OPEN_CALLS = MAX_OPEN_GENERATIONS * 16  # calls without a result; beyond it the oldest is dropped
 MAX_PENDING_LINES = 20_000  # lines kept for the next event; beyond it their generation is recorded as incomplete
-
-
 files = file_finder(".jsonl")
 
 

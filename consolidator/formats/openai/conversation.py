@@ -104,7 +104,8 @@ class ChatRecord:
         self._open_calls: list[tuple[str, str]] = []  # calls without a result: (id, tool)
         self._started = self._is_refused = False
         self._last_time: dict[str, str] = {}  # occurred_at of the last message with a time
-        self._reward = _find_reward(record)
+        info = drafts.object_of(record.get("reward_info"))
+        self._reward = to_float(record.get("reward", info.get("reward")))
         task = record.get("task_id")
         self._task = str(task) if task is not None else origin if self._reward is not None else None
 
@@ -221,11 +222,6 @@ def _is_clines(message: Mapping[str, Any]) -> bool:
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     return any(_CLINE_BLOCK.search(extract_text(part)) is not None for part in parts)
-
-
-def _find_reward(record: Mapping[str, Any]) -> float | None:
-    info = record.get("reward_info")
-    return to_float(record.get("reward", info.get("reward") if isinstance(info, Mapping) else None))
 
 
 def _find_goal(record: Mapping[str, Any]) -> str | None:

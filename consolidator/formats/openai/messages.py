@@ -32,8 +32,6 @@ _CONTAINS_MESSAGES = re.compile(
 _OTHER_FORMATS = re.compile(
     r'"(?:sessionId|parentUuid|turn_history|response_item|trajectory_format|action|consolidator)"\s*:'
 )
-
-
 files = file_finder(*_SUFFIXES)
 
 

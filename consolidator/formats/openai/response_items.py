@@ -43,8 +43,8 @@ def draft_item(item: Mapping[str, Any], tools: dict[str, str], origin: Origin = 
 def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> Iterator[Draft]:
     kind, role = str(item.get("type") or "message"), item.get("role")
     if kind == "message" and role == "user":
-        said = list(draft_words(item, origin=origin))
-        yield from said or [(EventType.USER_MESSAGE, {"text": "", "origin": "harness"})]  # the last one stands for it
+        words = list(draft_words(item, origin=origin))
+        yield from words or [(EventType.USER_MESSAGE, {"text": "", "origin": "harness"})]  # the last one stands for it
     elif kind == "message" and role == "assistant":
         message = {"text": extract_text(item.get("content")), "message_id": item.get("id")}
         yield EventType.ASSISTANT_RESPONSE, message
@@ -84,9 +84,22 @@ def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Dr
     output = next((item[key] for key in _RESULT_KEYS if item.get(key) is not None), None)
     error = extract_text(item.get("error"))
     text = error or _extract_output(output)
-    reason = "rejected" if text.strip() == _REJECTED else "timeout" if _has_outcome(output, "timeout") else None
-    said = item.get("status") in _FAILED_STATES or bool(error) or _has_failed_command(output)
-    failed = said or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
+    outcomes = [_outcome_of(part) for part in output] if isinstance(output, list) else []
+    reason = (
+        "rejected"
+        if text.strip() == _REJECTED
+        else "timeout"
+        if any(each.get("type") == "timeout" for each in outcomes)
+        else None
+    )
+    has_failed = (
+        item.get("status") in _FAILED_STATES
+        or bool(error)
+        or any(each.get("exit_code") not in (None, 0) for each in outcomes)
+    )
+    failed = (
+        has_failed or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
+    )
     return result(call_id, tool, text, failed=failed, reason=reason)
 
 
@@ -103,16 +116,6 @@ def _extract_output(output: Any) -> str:
     if any(isinstance(output.get(key), str) for key in _MEDIA_KEYS):
         return f"[{output.get('type', 'file')}]"
     return json.dumps(output, ensure_ascii=False)
-
-
-def _has_outcome(output: Any, kind: str) -> bool:
-    return any(_outcome_of(part).get("type") == kind for part in (output if isinstance(output, list) else ()))
-
-
-def _has_failed_command(output: Any) -> bool:
-    return any(
-        _outcome_of(part).get("exit_code") not in (None, 0) for part in (output if isinstance(output, list) else ())
-    )
 
 
 def _outcome_of(part: Any) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
 from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, model_calls, runs
-from consolidator.store.sessions import sessions
+from consolidator.store.sessions import checkouts, sessions
 from consolidator.telemetry import open_span
 
 _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"
@@ -216,7 +216,10 @@ async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsu
 
 def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> Phase:
     async def add_units() -> int:
-        async with ledger.database.connection() as conn:
+        async with ledger.database.transaction() as conn:
+            if memories := await checkouts.list_strayed_memories(conn):
+                await scopes.lock_agents(conn, memories)
+                await checkouts.unite(conn)
             agents = await scopes.list_agents_with_news(
                 conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
             )

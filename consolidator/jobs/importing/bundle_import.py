@@ -22,9 +22,8 @@ from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
 from consolidator.jobs.importing.intake import ImportReport, Intake, name_author
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent, parse_timestamp
-from consolidator.models.lineage import LineageRange
+from consolidator.models.lineage import CheckpointRow, LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, events, sources

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from consolidator.database import Database
 from consolidator.database.jsonb import text_size
-from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
+from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound, UsageError
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.formats.common.log_files import find_files, is_below, open_log, path_exists
@@ -163,9 +163,11 @@ async def import_sources(
     sessions of bundles, which are never evidence; other files are problems then. With a `person` all new sessions are
     theirs; a bundle says itself whose it is, and is a problem then.
 
-    Raises ImportRefused if `strict` meets a line that is not understood, NotFound if a path does not exist, and
-    Interrupted when `stop` is set; what was read until then is kept.
+    Raises UsageError for a person's name that is none, ImportRefused if `strict` meets a line that is not understood,
+    NotFound if a path does not exist, and Interrupted when `stop` is set; what was read until then is kept.
     """
+    if person is not None and not (person.strip() == person != "" and person.isprintable() and ":" not in person):
+        raise UsageError(f"{person!r} is no person's name: some characters without `:` or spaces around them")
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested], person=person)
     list_requested = partial(list_files, requested, report, lenient=lenient, with_sizes=progress is not None)
     files = await unless_stopped(run_in_thread(list_requested), stop, _STOPPED)  # it may take minutes

@@ -15,7 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from consolidator.database.jsonb import escape
 from consolidator.errors import InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
+from consolidator.jobs.importing.checkouts import CheckoutWatch
 from consolidator.llm import WORKING_FOLDER
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -36,7 +37,7 @@ from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
 from consolidator.store.queries import row_values
-from consolidator.store.sessions import sessions
+from consolidator.store.sessions import checkouts, sessions
 from consolidator.store.sessions.lineage import link_imported, set_past
 
 PROBLEMS_KEPT = 50
@@ -201,6 +202,8 @@ class Intake:
     person: str | None = None
     _file: _File = field(default_factory=lambda: _File(Path()))
     _buffers: _Buffers = field(default_factory=dict)
+    _checkouts: CheckoutWatch = field(default_factory=CheckoutWatch)
+    _noted: int = 0  # how many of them the database knows
     _finished: list[SourceFile] = field(default_factory=list)  # files whose end is in the buffer
     _items: int = 0
     _bytes: int = 0
@@ -235,6 +238,8 @@ class Intake:
             if (buffer := self._buffers.get(item.origin)) is not None and buffer.file is not self._file:
                 await self.flush()  # what another file says of the session comes first
             self._file.session = self._file.sessions[item.origin] = item
+            if self._is_owners(item):
+                self._checkouts.feed(item)
             if self._is_own_export:  # all of its events may be pruned
                 self._buffers.setdefault(item.origin, _Buffer(self._file))
                 self._items += 1
@@ -271,6 +276,8 @@ class Intake:
         except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
             self.report.add_problem(self._file.path, Problem(str(error), item.line))
             return
+        if self._is_owners(session):
+            self._checkouts.feed(session, item)
         key = self._key_of(item.key, item.content)
         if item.content is None:
             event = _BufferedEvent(key, prepared, item.seq, item.line)
@@ -282,6 +289,10 @@ class Intake:
         self._items += 1
         self._bytes += len(prepared.data) + sum(len(blob.body) for blob in prepared.blobs)
 
+    def _is_owners(self, session: ForeignSession) -> bool:
+        """Whether a session of a foreign log is taken for the owner's; nobody else says whose checkout a folder is."""
+        return self.person is None and session.peer is None and not self._is_own_export
+
     def _key_of(self, key: str, content: str | None) -> uuid.UUID:
         """Return the key that is stored for an item: of its id, and of what it says where others can claim the id."""
         name = f"{self.name}:{key}"
@@ -290,6 +301,10 @@ class Intake:
     async def flush(self) -> None:
         """Write what is buffered in one transaction, then remember the files whose end is in it."""
         await self._drop_copies()
+        if len(self._checkouts.repositories) > self._noted:
+            async with self.database.transaction(flushed=False) as conn:
+                await checkouts.add_each(conn, self._checkouts.repositories)
+            self._noted = len(self._checkouts.repositories)
         if self._buffers:
             await self._write_storable(self._buffers)
         self._buffers = {}
@@ -488,10 +503,14 @@ class Intake:
         Each has its id, its origin and the file that names it.
         """
         roots: list[dict[str, Any]] = []
+        named = {session.project for _, origin, file in opened if (session := file.sessions[origin]).project}
+        projects = await checkouts.find_projects(conn, sorted(named))
         for session_id, origin, file in opened:
             if session_id in own:
                 continue
             session = file.sessions[origin]
+            if self._is_owners(session) and session.project in projects:
+                session = replace(session, project=projects[session.project])
             if not session.parent_origin:
                 roots.append(self._session_columns(session_id, session, session_id, own))
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from ulid import ULID
@@ -32,16 +32,11 @@ _warned: set[str] = set()
 
 
 async def embed_missing(
-    database: Database,
-    settings: Settings,
-    stop: asyncio.Event | None = None,
-    *,
-    run_id: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    database: Database, settings: Settings, stop: asyncio.Event | None = None, *, run_id: str | None = None
 ) -> str | None:
     """Embed the documents that have no vector; return a line for the run's report, None where nothing makes vectors.
 
-    The calls count for the run and stop at its caps; `progress` receives the number of vectors made so far.
+    The calls count for the run and stop at its caps.
     """
     model = static_vectors.embedding_name(settings)
     if model is None:
@@ -57,32 +52,23 @@ async def embed_missing(
         if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
         try:
-            return await _embed_documents(database, settings, model, stop, run_id=run_id, progress=progress)
+            calls = ModelCalls(database, settings, run_id or str(ULID()), stop=stop)
+            return await _embed_documents(calls, model, stop)
         finally:
             await runs.unlock_job(locked, "embed")
 
 
-async def _embed_documents(
-    database: Database,
-    settings: Settings,
-    model: str,
-    stop: asyncio.Event | None,
-    *,
-    run_id: str | None,
-    progress: Callable[[int], None] | None,
-) -> str:
-    calls, done = ModelCalls(database, settings, run_id or str(ULID()), stop=stop), 0
+async def _embed_documents(calls: ModelCalls, model: str, stop: asyncio.Event | None) -> str:
+    done = 0
     try:
         async with aclosing(_embed_batches(calls, model, stop)) as batches:
             async for count in batches:
                 done += count
-                if progress is not None:
-                    progress(done)
     except ModelError as error:
         return f"{done} made, then: {error}"
     finally:
         await calls.close()
-    async with database.connection() as conn:
+    async with calls.database.connection() as conn:
         await vectors.update_index(conn, model)
     return f"{done} made"
 

@@ -22,6 +22,7 @@ from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.calls import scopes
 from consolidator.store.memory import injections, lessons
 from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id
+from consolidator.store.sessions import checkouts
 
 
 async def lock_lessons(conn: Connection, agents: Iterable[str]) -> None:
@@ -40,10 +41,19 @@ async def merge_lessons(
         rows = await lessons.list_traces(conn, person, project, limit=learning.MAX_TRACES)
         tellings = await injections.list_tellings(conn, [row.session_id for row in rows])
         published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
+        published = await _drop_forgotten(conn, published)
         for outcome in await lessons.save_each(conn, published):
             changes.add("lessons", outcome)
         retired = await lessons.retire_others(conn, person, project, [row.id for row in published], provenance)
         changes.add("lessons", "retired", retired)
+
+
+async def _drop_forgotten(conn: Connection, published: list[LessonRow]) -> list[LessonRow]:
+    """Drop what a person forgot while another checkout of the project was a project of its own."""
+    others = await checkouts.list_others(conn, published[0].project) if published else []
+    ids = {lesson_id(row.person, place, row.kind, row.key): row.id for _, place in others for row in published}
+    forgotten = {ids[each] for each in await lessons.list_forgotten(conn, list(ids))} if ids else set()
+    return [row for row in published if row.id not in forgotten]
 
 
 def _places(changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:

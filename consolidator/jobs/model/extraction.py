@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -37,7 +39,7 @@ from consolidator.memory.facts.model_extraction import model_extractor, read_fac
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine, cut_chunks
+from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
 from consolidator.memory.observations import (
     CHANGED,
     KnownObservation,
@@ -58,7 +60,7 @@ BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told
 SHOWN_BEFORE = 8  # of them, which are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
 _MIN_QUESTION = 300  # tokens of a session in one question, however small the model's window is
-MAX_KNOWN = 10  # observations that a question shows: those that share most words with it
+MAX_KNOWN = 10  # observations that a question shows for a session
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
@@ -101,7 +103,8 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
 
 QUESTION_TOKENS = 2400  # of a session in one question; with what is known beside it, 3,000
 SHARED_TOKENS = 6000  # of several small sessions in one question
-_MAX_KNOWN_CHARS = 2000  # of the observations that a question shows
+MAX_KNOWN_CHARS = 2000  # of the observations that a question shows for a session; for several at most three times that
+_KNOWN_SHARE = 4  # of a small window, which part of the question what is known may take
 
 
 def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) -> int:
@@ -110,7 +113,8 @@ def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) ->
     if window is None:
         return most
     empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
-    return max(_MIN_QUESTION, min(most, window - empty - min(MAX_TOKENS, window // 4)))
+    room = window - empty - min(MAX_TOKENS, window // 4)
+    return max(_MIN_QUESTION, min(most, room - room // _KNOWN_SHARE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +125,34 @@ class Known:
     observations: tuple[KnownObservation, ...]
     words: ProjectWords
 
-    def hint(self, text: str, committed: Sequence[TranscriptLine] = ()) -> str:
-        """Return what is said above a question: relation names, and the observations that share words with it.
+    def hint(self, chunks: Sequence[TranscriptChunk], budget: int) -> str:
+        """Return what is said above a question: relation names, and the observations that its chunks may show anew.
 
-        First those whose files were committed: a model is asked again whether they are so.
+        `budget`: the tokens of its sessions, beside which as many characters of what is known fit into a small window.
+        Of each chunk first those whose files it committed: a model is asked again whether they are so. Then those of
+        which it has the largest share of the words that a project has few of: other words prove nothing. Last those
+        of which a program knows what happened.
         """
-        words = content_words(text)
-        near: list[tuple[int, str, str]] = []
-        for item in self.observations:
-            shared = len(words & content_words(item.sentence))
-            if is_changed(item, committed) is not None:
-                near.append((-len(words) - 1, item.name, f"{item.sentence} {CHANGED}"))
-            elif shared > 1:
-                near.append((-shared, item.name, item.sentence))
+        words_of = {item: content_words(item.sentence) for item in self.observations}
+        is_rare = cache(self.words.is_rare)
+        ranked: list[list[tuple[str, str]]] = []
+        for chunk in chunks:
+            words = content_words(chunk.render())
+            near: list[tuple[int, float, str, str]] = []
+            for item in self.observations:
+                shared = sum(map(is_rare, words & words_of[item]))
+                if is_changed(item, chunk.origins.committed) is not None:
+                    near.append((0, 0, item.name, f"{item.sentence} {CHANGED}"))
+                elif shared:
+                    likeness = shared / math.sqrt(len(words_of[item]))
+                    near.append((1 + item.is_by_program, -likeness, item.name, item.sentence))
+            ranked.append([(name, sentence) for _, _, name, sentence in sorted(near)[:MAX_KNOWN]])
         shown: dict[str, str] = {}
-        for _, name, sentence in sorted(near, key=lambda row: row[0])[:MAX_KNOWN]:
-            if sum(map(len, shown.values())) + len(sentence) <= _MAX_KNOWN_CHARS:
+        room = min(min(len(chunks), 3) * MAX_KNOWN_CHARS, budget)
+        for name, sentence in (each for best in zip_longest(*ranked) for each in best if each is not None):
+            if name not in shown and len(sentence) <= room:
                 shown[name] = sentence
+                room -= len(sentence)
         known = known_hint(shown)
         return "\n\n".join(part for part in (self.relations, known) if part)
 
@@ -219,7 +234,7 @@ class FactReader:
 
     async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, known: Known) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = self.build_request(chunk, known.hint(chunk.render(), chunk.origins.committed))
+        request = self.build_request(chunk, known.hint([chunk], self.question_tokens))
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
@@ -373,7 +388,7 @@ class SharedReader:
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
         prompt = question.render()
         known = await reader.load_known(session)
-        hint = known.hint(prompt, [line for chunk in group for line in chunk.chunk.origins.committed])
+        hint = known.hint(question.chunks, reader.shared_tokens)
         request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
             parts = [(chunk.key, chunk.session_id) for chunk in group]

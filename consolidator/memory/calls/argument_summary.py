@@ -35,6 +35,11 @@ def strip_command(line: str) -> str:
     line = strip_cd(line[:_MAX_COMMAND])
     if "-" in line:
         line = _MESSAGE_OPTION.sub(r"\g<option> …", line)
+    return strip_output(line)
+
+
+def strip_output(line: str) -> str:
+    """Return a command line without what only cuts or hides its output at its end."""
     line = line.strip()
     if not _OUTPUT_MARKS.search(line):
         return line

@@ -105,6 +105,9 @@ def is_edit(symbol: str) -> bool:
     )
 
 
-def display_name(symbol: str) -> str:
-    """Return a symbol for people: "git push" for "sh:git push"."""
-    return symbol.removeprefix(SHELL_PREFIX)
+def display_name(symbol: str, line: str = "") -> str:
+    """Return a symbol for people: "git push" for "sh:git push"; with the wrappers that a command line runs it with."""
+    name = symbol.removeprefix(SHELL_PREFIX)
+    commands = shell.parse_commands(line) if line and is_shell_symbol(symbol) else []
+    wrappers = next((command.wrappers for command in commands if command.name == name), ())
+    return " ".join([*wrappers, name])

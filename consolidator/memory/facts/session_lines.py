@@ -19,12 +19,17 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 MAX_PERSONS_CHARS, MAX_LAST_CHARS, MAX_EXPLANATION_CHARS = 900, 300, 260  # of a line
-MAX_EXPLANATIONS_CHARS = 5000  # of all of them
+MAX_EXPLANATIONS_CHARS = 3000  # of all of them
 _NO_PROSE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*(?:\||#)[^\n]*$", re.DOTALL | re.MULTILINE)
 _AFTER_FAILURE = 3  # sentences that may say why a call failed
 _INTENDS = re.compile(
-    r"(?:ok(?:ay)?|good|now|right|so|alright)?\W*(?:let(?: me|'s)|i(?:'ll| will|'m going)|ich werde|je vais)\b", re.I
+    r"(?:ok(?:ay)?|good|right|so|alright)?\W*(?:now\b|let(?: me|'s)|i(?:'ll| will|'m going)|ich werde|je vais)\b"
+    r"|\W*step \d+[:.]",
+    re.IGNORECASE,
 )
+# What was built is worth less than how things are; it may follow the name of what it is about.
+_BUILT = re.compile(r"(?:\W*(?:`[^`]+`|\*\*[^*]+\*\*)[^\w`]*)?(?:\w+ed\b|$)", re.IGNORECASE)
+_NAMES_CODE = re.compile(r"`[^`]+`|\w[./_]\w|[a-z][A-Z]|(?<!\S)--?\w")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?。！？][\"'`)*_]*(?=\s|$)|[。！？]|(?=\n|$))")
 _BULLET = re.compile(r"^\W*(?:[-*•]|\d+[.)])\s+")
 
@@ -94,8 +99,9 @@ def _line_of_message(event: Event, redact: Redact) -> TranscriptLine | None:
 
 
 def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLine]:
-    """Return what the agent explains: by sentences that give a reason, and by those right after a failed call."""
-    ranked: list[tuple[int, int, TranscriptLine]] = []
+    """Return what the agent says how things are: sentences that give a reason, come right after a failed call, name
+    code, or others, in this order where there are too many; what it intends is left out."""
+    ranked: dict[str, tuple[int, int, TranscriptLine]] = {}
     is_after_failure = False
     for event in events:
         if event.type is EventType.TOOL_RESULT:
@@ -106,16 +112,18 @@ def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLin
         sentences = [_BULLET.sub("", match[0]).strip() for match in _SENTENCE.finditer(prose)]
         sentences = [sentence for sentence in sentences if len(sentence.split()) > 3 or len(sentence.encode()) > 40]
         for number, sentence in enumerate(sentences):
+            if len(sentence) > MAX_EXPLANATION_CHARS or _INTENDS.match(sentence):
+                continue
             explains = EXPLAINS.search(sentence) is not None
-            follows = is_after_failure and number < _AFTER_FAILURE and not _INTENDS.match(sentence)
-            if (explains or follows) and len(sentence) <= MAX_EXPLANATION_CHARS:
-                line = TranscriptLine(event.seq, "S", sentence, event.occurred_at)
-                ranked.append((-2 * explains - follows, len(ranked), line))
+            follows = is_after_failure and number < _AFTER_FAILURE
+            is_of_code = _NAMES_CODE.search(sentence) is not None and _BUILT.match(sentence) is None
+            line = TranscriptLine(event.seq, "S", sentence, event.occurred_at)
+            ranked.setdefault(sentence, (-4 * explains - 2 * follows - is_of_code, len(ranked), line))
         is_after_failure = False
     lines: list[TranscriptLine] = []
     room = MAX_EXPLANATIONS_CHARS
-    for _, _, line in sorted(ranked, key=lambda item: item[:2]):
-        if len(line.text) <= room and line.text not in {other.text for other in lines}:
+    for _, _, line in sorted(ranked.values(), key=lambda item: item[:2]):
+        if len(line.text) <= room:
             lines.append(line)
             room -= len(line.text)
     return lines

@@ -126,9 +126,7 @@ class TranscriptChunk:
     @property
     def is_worth_asking(self) -> bool:
         """Whether anything may be learned of it: a person speaks, a call failed, or the agent explains something."""
-        return any(
-            line.kind in ("P", "F", "S") or EXPLAINS.search(line.text) for line in self.lines if line.kind != "C"
-        )
+        return any(line.kind in ("P", "F") or EXPLAINS.search(line.text) for line in self.lines if line.kind != "C")
 
     def split(self) -> list[TranscriptChunk]:
         """Return the two halves of a chunk of more than one line."""

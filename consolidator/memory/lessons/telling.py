@@ -29,7 +29,7 @@ class Told:
 
 
 def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | None:
-    """Return the warning for a call about to run that never worked here; None for any other call."""
+    """Return the warning for a call about to run that never worked here, or whose first run fails; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
@@ -39,7 +39,22 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line)
+        is_first = lesson.kind == "first_run_fails" and lesson.instead is not None
+        if is_first and any(segment.operation == lesson.key for segment in segments):
+            return Told(lesson, lesson.line, lesson.instead)
     return None
+
+
+def unwrap_line(lesson: Lesson, line: str) -> str | None:
+    """Return a line without the wrapper that cannot run its program; None where anything else would change."""
+    match = lesson.match
+    if match.get("kind") != "wrapper":
+        return None
+    wrapper, program = r"\s+".join(map(re.escape, match["wrapper"].split())), re.escape(match["program"])
+    plain = re.sub(rf"(^|&&|\|\||[;|&\n])(\s*){wrapper}\s+(?={program}(?:\s|$))", r"\1\2", line)
+    before, after = split_line(line, None)[0], split_line(plain, None)[0]
+    is_same = [(each.call, each.link) for each in before] == [(each.call, each.link) for each in after]
+    return plain if plain != line and is_same and not any(_matches(lesson, each) for each in after) else None
 
 
 def answer_failure(

@@ -11,10 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from fnmatch import fnmatch
 from itertools import pairwise
 from typing import Any
 
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
+from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
@@ -64,6 +66,7 @@ class Worth(Plain):
     prevented: int = 0  # sessions with calls that failed after a warning, or ran once they were corrected
     wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
+    is_habit: bool = False  # no call fails where it is not followed: it may not pay, but it does no harm
     # By Monday: chances that were told, those of them in which the failure came back, and the same untold.
     weeks: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
@@ -76,7 +79,7 @@ class Worth(Plain):
     def withheld(self) -> str | None:
         """Why the lesson is told no more; None while it pays, or nobody can know yet."""
         told, untold = self.told, self.untold
-        if told.sessions >= MIN_HARM_CHANCES:
+        if told.sessions >= MIN_HARM_CHANCES and not self.is_habit:
             misleads = told.misled >= MIN_HARM_CHANCES and 2 * told.misled > told.sessions
             level = HARM_LEVEL if 2 * told.wrong > told.sessions else RARE_HARM_LEVEL
             if misleads or probability_less(untold, told) >= level:
@@ -97,18 +100,18 @@ class Worth(Plain):
         trust = self.told.sessions / (self.told.sessions + PRIOR_CHANCES)
         return 1 + trust * (self.untold.share - self.told.share)
 
-    def describe(self) -> str:
+    def describe(self, failure: str = "the failure came back") -> str:
         """Return the figure in words; "" where there is none."""
         told, untold = self.told, self.untold
         parts = [f"told in {self.sessions} session{'' if self.sessions == 1 else 's'}"] if self.sessions else []
         if told.sessions:
             low, high = wilson_interval(told.failed, told.sessions)
-            parts.append(f"the failure came back in {told.failed} of {told.sessions} ({low:.0%} to {high:.0%})")
+            parts.append(f"{failure} in {told.failed} of {told.sessions} ({low:.0%} to {high:.0%})")
         if told.misled:
             parts.append(f"what it advises could not run in {told.misled}")
         if untold.sessions:
             parts.append(f"untold it failed in {untold.failed} of {untold.sessions}")
-        if untold.failed:
+        if untold.calls:
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")
         if warned := self.prevented + self.wrong:
@@ -208,7 +211,7 @@ class _Chances:
         index = {identity: number for number, identity in enumerate(ids)}
         self._tellings: dict[str, dict[int, list[TellingRow]]] = defaultdict(lambda: defaultdict(list))  # by session
         for telling in tellings:
-            if telling.lesson_id in index:
+            if telling.lesson_id in index and telling.correction != "shadow":
                 self._tellings[telling.session_id][index[telling.lesson_id]].append(telling)
         self._by_situation: dict[Key, list[int]] = defaultdict(list)
         self._failing: dict[Key, int] = {}
@@ -217,11 +220,12 @@ class _Chances:
                 self._by_situation[situation].append(number)
             if lesson.kind == "always_fails" and (kind := lesson.match.get("kind")) is not None:
                 self._failing[kind, *(lesson.match[name] for name in MATCH_NAMES[kind])] = number
+        self._together = [number for number, lesson in enumerate(lessons) if lesson.kind == "together"]
         self._chances: dict[tuple[str, int], _Chance] = {}
 
     def count(self) -> list[Worth]:
         """Return the sums of each lesson."""
-        worths = [Worth() for _ in self._lessons]
+        worths = [Worth(is_habit=lesson.kind == "together") for lesson in self._lessons]
         for _, number in {(s.root, number) for s in self._history.sessions for number in self._tellings[s.session_id]}:
             worths[number].sessions += 1
         started = {session.session_id: call.at for session in self._history.sessions for call in session.calls[:1]}
@@ -249,6 +253,10 @@ class _Chances:
         }
         for number in self._by_situation[_SESSION] if session.calls else ():
             self._open(session, number, told_from.get(number) == 0)
+        for number in self._together if session.calls else ():
+            neglected = _neglects(self._lessons[number], session)
+            if neglected is not None and (chance := self._open(session, number, told_from.get(number) == 0)):
+                chance.failed |= neglected
         for position, call in enumerate(session.calls):
             for segment in call.segments if call.kind == "shell" else (None,):
                 for number, has_failed in self._concerned(session, call, segment):
@@ -285,7 +293,8 @@ class _Chances:
                 has_failed = outcome is False and number in failing
             else:
                 has_failed = _has_failed(self._history, lesson, call, segment)
-                if lesson.kind == "first_run_fails" and outcome is False and not has_failed:
+                is_first = lesson.kind == "first_run_fails" and number in numbers
+                if is_first and outcome is False and not has_failed:
                     continue  # it did not run
             if has_failed or number in numbers:
                 yield number, has_failed
@@ -339,11 +348,11 @@ def _situations(lesson: Lesson) -> list[Key]:
     if lesson.kind == "command" or (lesson.kind == "always_fails" and kind == "flag"):
         return [("operation", match["operation"])] if "operation" in match else []
     if lesson.kind == "first_run_fails":
-        return [] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]
+        return [_SESSION] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]
     if lesson.kind == "harness" and lesson.key == "tabs":
         return [("kind", "edit")]
     named: dict[str, Key] = {"commit_check": ("operation", "git commit"), "constant": ("program", "gh")}
-    named |= dict.fromkeys(("always_fails", "harness", "file_moved"), _SESSION)
+    named |= dict.fromkeys(("always_fails", "harness", "file_moved", "foreign_folder"), _SESSION)
     return [named[lesson.kind]] if lesson.kind in named else []
 
 
@@ -367,11 +376,24 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
         return is_missing and any(NOT_THERE.search(headline.text) for headline in call.headlines)
     if segment is None or segment.ok is not False:
         return False
+    if lesson.kind == "foreign_folder":
+        return lesson.match["folder"] in call.folders
+    if lesson.key.endswith(" leaves"):
+        rules = [headline.key.rsplit("/", 1)[-1] for headline in call.headlines if is_lint_rule(headline.key)]
+        return any(f"`{rule}`" in lesson.line for rule in rules)
     if lesson.kind == "constant":
         return call.value not in (None, lesson.instead)
     if lesson.kind == "command" and not TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
         return False  # it was the wrapper that failed
     return lesson.kind == "commit_check" or history.did_not_run(call) == (lesson.kind == "command")
+
+
+def _neglects(lesson: Lesson, session: TracedSession) -> bool | None:
+    """Whether a session changed some of the files that change together, but not all; None where it changed none."""
+    edited = {session.relative(call.path) or "" for call in session.calls if call.kind == "edit" and call.ok}
+    places = [f"{folder}/*" for folder in lesson.match.get("folders", ())] or lesson.key.split(" ")
+    changed = [any(fnmatch(path, place) for path in edited) for place in places]
+    return not all(changed) if any(changed) else None
 
 
 def _next_success(session: TracedSession, position: int, segment: Segment | None) -> int:

@@ -36,8 +36,6 @@ MIN_TELLING_LENGTH = 4  # characters of a user's value whose form tells what may
 MAX_HITS = 12  # paths of one source that are credited for one value
 MAX_LITERAL = 80  # characters of a constant's JSON
 MAX_TEMPLATE = 120  # characters of a command template's JSON
-
-
 HashedArguments: TypeAlias = Mapping[str, list[int]]  # path -> salted hashes of its values
 _ValueHasher: TypeAlias = Callable[[Hashable, Hashable], int]  # of a value and its kind
 _NOT_USED: dict[int, None] = {}

@@ -106,7 +106,8 @@ class Digest:
         """Take the next event."""
         match event.type:
             case EventType.TOOL_CALL:
-                if event.data.get("builtin") is not True:  # keeping the session's books is no step of any work
+                # Keeping the session's books is no step of any work, and a compiled procedure's proves nothing new.
+                if event.data.get("builtin") is not True and "procedure" not in event.data:
                     self.pairer.feed(event)
                     self._begin_call(self.pairer.pending[-1])
             case EventType.TOOL_RESULT:

@@ -231,7 +231,7 @@ def _build_solution(
         project=project,
         fingerprint=fingerprint,
         tool=_most_common(occurrence.tool for occurrence in group),
-        failed=display_name(_most_common(occurrence.symbol for occurrence in group)),
+        failed=_name_failed(group, records),
         headline=fixes[0].headline if fixes else _most_common(occurrence.headline for occurrence in group),
         occurrences=len(group),
         resolved=sum(occurrence.outcome.worked is not None for occurrence in group),
@@ -297,6 +297,13 @@ def _count_people(group: Iterable[ErrorOccurrence]) -> int:
 
 def _count_roots(group: Iterable[ErrorOccurrence]) -> int:
     return len({occurrence.ref.root for occurrence in group})
+
+
+def _name_failed(group: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]) -> str:
+    """Return what failed, with the wrapper that ran it in most of the latest cases: that may be what fails."""
+    symbol = _most_common(occurrence.symbol for occurrence in group)
+    lines = (records[o.record_key].arguments.get("command", "") for o in group[:MAX_EVIDENCE])
+    return _most_common(display_name(symbol, line) for line in lines)
 
 
 def _latest_evidence(

@@ -17,8 +17,7 @@ from ulid import ULID
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.checkpoint import CheckpointRow
-from consolidator.models.lineage import Lineage
+from consolidator.models.lineage import CheckpointRow, Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Scope, Viewer

@@ -22,8 +22,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
-from consolidator.models.seed import Seed
-from consolidator.models.session import SessionRow
+from consolidator.models.session import Seed, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import get_session
 from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides

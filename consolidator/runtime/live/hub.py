@@ -23,8 +23,7 @@ from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
-from consolidator.models.chunk import PlacedChunk
-from consolidator.models.event import Event
+from consolidator.models.event import Event, PlacedChunk
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.live.items import Cursor, FollowedItem, FollowFold, Pieces, Position, restore_position

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from consolidator.errors import UsageError
-from consolidator.models.chunk import PlacedChunk
-from consolidator.models.event import Event
+from consolidator.models.event import Event, PlacedChunk
 from consolidator.models.payload import EventType
 from consolidator.store.turns.following import SessionMarks
 

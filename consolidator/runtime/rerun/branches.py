@@ -229,8 +229,8 @@ async def _find_unfinished(database: Database, session_id: str, request: BranchR
             lineage = await store.load_lineage(conn, branch.id, branch)
             start, steer = await store.find_event(conn, lineage, branch.base_seq + 1), await _read_steer(conn, branch)
             if start is not None and steer is not None:
-                said = steer.data.get("text"), steer.data.get("speaker")
-                if (start.data.get("overrides"), *said, branch.is_dry_run) == requested:
+                words = steer.data.get("text"), steer.data.get("speaker")
+                if (start.data.get("overrides"), *words, branch.is_dry_run) == requested:
                     return branch
     return None
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from consolidator.database import Connection
-from consolidator.formats.bundle_order import ChunkOrder
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event
+from consolidator.formats.bundle import ChunkOrder
+from consolidator.models.event import ChunkRow, Event
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.store.log import events

@@ -13,7 +13,7 @@ from consolidator.context.reader import find_strategy
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow, NamedTemplate
-from consolidator.models.seed import Seed, SeedRole
+from consolidator.models.session import Seed, SeedRole
 
 MAX_PROMPT_CHARACTERS = 400_000  # of a template, and of what it is rendered to
 

@@ -129,8 +129,8 @@ async def explain_refusal(conn: Connection, reserve: Mapping[str, Any]) -> Conso
         return NotFound(f"no session {session_id!r}")
     if epoch is not None and budgets[0].lease_epoch != epoch:
         return StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {budgets[0].lease_epoch}")
-    capped = [one for one in budgets if one.max_cost is not None]
-    over = [one for one in capped if _is_over(one, amount)] or capped  # another call has ended in the meantime
+    capped = [budget for budget in budgets if budget.max_cost is not None]
+    over = [budget for budget in capped if _is_over(budget, amount)] or capped  # another call has ended in the meantime
     if not over:
         return HeadConflict(f"session {session_id} changes too fast: the call could not begin")
     refused = over[0]

@@ -20,8 +20,7 @@ from consolidator.models.agent import AUTO, AgentRow, NamedTemplate
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import check_name
-from consolidator.models.seed import Seed, SeedRole
-from consolidator.models.session import SessionRow
+from consolidator.models.session import Seed, SeedRole, SessionRow
 from consolidator.models.session_key import SessionKey, has_controls
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import check_reach, get_session
@@ -454,17 +453,17 @@ async def _change(
     principal: str,
 ) -> None:
     """Set what a request names and that differs, and log it; labels and metadata are added to those that stand."""
-    wanted = _name_config(request, None)
+    requested = _name_config(request, None)
     if request.system is not None or request.template is not None or request.parameters is not None:
-        wanted["system"] = render_system(request, agent)
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    if tools is not None and "allowed_tools" not in {**session.config, **wanted}:
-        wanted["tools"] = list(tools)
-    if "system" in wanted and request.pinned is not None:
-        wanted["template"] = name_template(request.pinned, request.parameters)
-    elif "system" in wanted and "template" in session.config:
-        wanted["template"] = None
-    changed = {name: value for name, value in wanted.items() if session.config.get(name) != value}
+        requested["system"] = render_system(request, agent)
+    requested = {name: value for name, value in requested.items() if value is not None}
+    if tools is not None and "allowed_tools" not in {**session.config, **requested}:
+        requested["tools"] = list(tools)
+    if "system" in requested and request.pinned is not None:
+        requested["template"] = name_template(request.pinned, request.parameters)
+    elif "system" in requested and "template" in session.config:
+        requested["template"] = None
+    changed = {name: value for name, value in requested.items() if session.config.get(name) != value}
     model, max_cost = request.model, request.max_cost
     if model is not None and model != session.model:
         changed["model"] = model
@@ -480,7 +479,7 @@ async def _change(
         changed["metadata"] = metadata
     if not changed:
         return
-    config = {**session.config, **wanted}
+    config = {**session.config, **requested}
     await sessions.configure(conn, session.id, model=model, max_cost=max_cost, config=config)
     columns: dict[str, Any] = {
         "context_window": find_window(model or session.model, config),
@@ -496,11 +495,11 @@ async def _change(
 
 async def _check_beginning(conn: Connection, session: SessionRow, request: SessionRequest) -> None:
     """Raise SessionDiffers for what a request names of a session's beginning and that is not what stands."""
-    wanted: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
+    requested: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
     if session.head > 0 and session.kind == "root":  # others have no trigger of their own
-        wanted |= {name: getattr(request, name) for name in ("trigger_type", "trigger_id", "policy")}
-    stands = {name: getattr(session, name, session.config.get(name)) for name in wanted}
-    differing = [name for name, value in wanted.items() if value is not None and value != stands[name]]
+        requested |= {name: getattr(request, name) for name in ("trigger_type", "trigger_id", "policy")}
+    stands = {name: getattr(session, name, session.config.get(name)) for name in requested}
+    differing = [name for name, value in requested.items() if value is not None and value != stands[name]]
     if session.head > 0 and request.seeds:
         thread = [
             Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)

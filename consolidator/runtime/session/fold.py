@@ -39,6 +39,8 @@ class OpenCall:
     reason: str | None = None  # what the person said who denied it
     tool_known: bool = True  # whether the tool existed where the model asked for it
     refusal: str | None = None  # why the harness never runs it
+    guard: str | None = None  # what was known of it before it ran, told beside its result
+    procedure: Mapping[str, Any] | None = None  # the run of which it is a step: `ProcedureRun` as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +266,16 @@ def find_safe_seqs(events: Sequence[Event], *, settled_to: int) -> list[int]:
 
 
 def _open_calls(fold: _OpenStateFold) -> tuple[OpenCall, ...]:
-    """Return the open calls in the log's order, each with its state.
+    """Return the open calls in the order in which they run, each with its state.
 
+    That is the log's order, but that a procedure's next step comes before what the same answer asked for after it.
     A group begins only after every call before it has its result. So of the open groups only the first may have run,
     and of that group not the calls that still waited for a person.
     """
-    calls = sorted(fold.calls.values(), key=lambda call: call.seq)
+    begins: dict[str | None, int] = {}  # of the calls of each message
+    for call in fold.calls.values():
+        begins[call.message_id] = min(call.seq, begins.get(call.message_id, call.seq))
+    calls = sorted(fold.calls.values(), key=lambda call: (begins[call.message_id], call.group, call.seq))
     first_group = (calls[0].message_id, calls[0].group) if calls else None
     with_states = []
     for call in calls:
@@ -293,4 +299,6 @@ def _open_call(event: Event) -> OpenCall:
         group=group if isinstance(group, int) else event.seq,
         tool_known=data.get("known") is not False,
         refusal=str(data["refused"]) if data.get("refused") else None,
+        guard=str(data["guard"]) if data.get("guard") else None,
+        procedure=data["procedure"] if isinstance(data.get("procedure"), Mapping) else None,
     )

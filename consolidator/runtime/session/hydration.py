@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from consolidator.database import Connection
-from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
+from consolidator.models.lineage import CheckpointRow
 from consolidator.models.payload import EventType
-from consolidator.models.seed import SeedRow
-from consolidator.models.session import SessionFilter, SessionRow
+from consolidator.models.session import SeedRow, SessionFilter, SessionRow
 from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.safe_points import read_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad, load_scratchpad

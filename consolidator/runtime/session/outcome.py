@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from consolidator.memory.procedures.compiling import ProcedureRun
     from consolidator.runtime.session.changes import SessionChange
 
 FailureReason = Literal["rejected", "aborted", "timeout"]
@@ -22,6 +23,7 @@ class Outcome:
     reason: FailureReason | None = None  # as in the ToolResult event
     patch: Mapping[str, Any] | None = None  # a change of the session's state
     change: SessionChange | None = None  # what else it changes of its session; its answer replaces the content
+    run: ProcedureRun | None = None  # a compiled procedure whose first step is the next call
 
     @classmethod
     def failed(cls, message: str, reason: FailureReason | None = None) -> Outcome:

@@ -66,17 +66,17 @@ def default_policy(request: RouteRequest) -> RouteDecision:
     """Send people's turns to the strong model, all else and a nearly spent cap to the cheap one, if its window fits."""
     spent = request.spent_share
     if request.purpose != "turn":
-        wanted, reason = request.cheap, f"{request.purpose}: the cheap model"
+        model, reason = request.cheap, f"{request.purpose}: the cheap model"
     elif spent is not None and spent >= NEARLY_SPENT:
-        wanted, reason = request.cheap, f"{spent:.0%} of the session's cap is spent: the cheap model"
+        model, reason = request.cheap, f"{spent:.0%} of the session's cap is spent: the cheap model"
     else:
-        wanted, reason = request.strong, "a turn of a person: the strong model"
+        model, reason = request.strong, "a turn of a person: the strong model"
     needed = request.prompt_tokens + request.answer_tokens
-    other = request.strong if wanted == request.cheap else request.cheap
-    wanted_window, other_window = context_window(wanted), context_window(other)
+    other = request.strong if model == request.cheap else request.cheap
+    wanted_window, other_window = context_window(model), context_window(other)
     if wanted_window is not None and wanted_window < needed and wanted_window < (other_window or 0):
-        return RouteDecision(other, f"{needed:,} tokens do not fit into the window of {wanted} ({wanted_window:,})")
-    return RouteDecision(wanted, reason)
+        return RouteDecision(other, f"{needed:,} tokens do not fit into the window of {model} ({wanted_window:,})")
+    return RouteDecision(model, reason)
 
 
 def candidate_models(settings: Settings) -> tuple[str, str]:

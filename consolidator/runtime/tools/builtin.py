@@ -67,8 +67,8 @@ async def spawn_agent(
         return Outcome.failed(f"The sub-agent was not started: {error}")
     if result.status == "ok":
         return Outcome(result.text)
-    said = f"\n\nWhat it did:\n{result.text}" if result.text else ""
-    return Outcome.failed(f"The sub-agent failed: {result.reason}{said}")
+    log = f"\n\nWhat it did:\n{result.text}" if result.text else ""
+    return Outcome.failed(f"The sub-agent failed: {result.reason}{log}")
 
 
 _GROUPS: Mapping[str, tuple[Tool, ...]] = {

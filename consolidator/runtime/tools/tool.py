@@ -189,7 +189,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Outcome):
         content = _to_json(value.content)
         patch = None if value.patch is None else _to_json(dict(value.patch))
-        return Outcome(content, value.status, value.reason, patch, value.change)
+        return replace(value, content=content, patch=patch)
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Iterator):  # it may have no end
@@ -241,6 +241,7 @@ class Tool:
     max_result_bytes: int = DEFAULT_RESULT_BYTES
     polls: bool = False  # is called again and again, until its result changes
     changes_session: bool = False  # runs alone: its change of the session is logged with its result
+    begins_procedure: bool = False  # runs alone: the first step is logged with its result
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function itself, as in a test of it."""
@@ -336,6 +337,10 @@ class Toolbox:
         allowed = set(names)
         return Toolbox(tool for name, tool in self._tools.items() if name in allowed)
 
+    def extended(self, tools: Iterable[Tool]) -> Toolbox:
+        """Return a toolbox with more tools; one whose name is taken is left out."""
+        return Toolbox({tool.name: tool for tool in [*tools, *self._tools.values()]}.values())
+
     def in_dry_run(self) -> Toolbox:
         """Return the tools as a dry run has them: what does not run needs no approval, and leaves nothing uncertain."""
         return Toolbox(
@@ -386,7 +391,7 @@ def _to_outcome(tool: Tool, result: FunctionResult) -> Outcome:
             f"The change of the session's state by {tool.name} has {patch_bytes:,} bytes, over {MAX_PATCH_BYTES:,}."
         )
         return Outcome.failed(message)
-    return Outcome(content, outcome.status, outcome.reason, outcome.patch, outcome.change)
+    return replace(outcome, content=content)
 
 
 def _limit_content(content: Any) -> Any:

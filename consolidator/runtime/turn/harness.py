@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,9 +11,11 @@ from consolidator.context.compaction import CompactionHooks
 from consolidator.context.reader import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
+from consolidator.memory.procedures.compiling import CompiledProcedure
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.routing import RoutePolicy
+from consolidator.runtime.tools.procedure_tool import is_offered, procedure_tool
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 
@@ -57,6 +59,16 @@ class Delta:
     kind: Literal["text", "void"] = "text"
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What is done about a call that is known to fail, before it is logged: each is what a person said yes to."""
+
+    note: str  # beside its result
+    arguments: Mapping[str, Any] | None = None  # in place of its own
+    first: Mapping[str, Any] | None = None  # of a call of the same tool before it, if that may run again
+
+
+GuardFunction = Callable[[SessionRow, str, Any, str], Awaitable[Guard | None]]  # (session, tool, arguments, call id)
 Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
 BranchHook = Callable[[SessionRow, str], Awaitable[Mapping[str, Any] | None]]  # (session, kind of branch)
 RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory
@@ -70,9 +82,11 @@ class Harness:
     settings: Settings
     client: ModelClient
     tools: Toolbox = field(default_factory=Toolbox)
+    procedures: Sequence[CompiledProcedure] = ()
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
     recall: RecallFunction | None = None
+    guard: GuardFunction | None = None
     policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
     session_hooks: dict[str, CompactionHooks] = field(default_factory=dict)  # by session; in place of the ones above
@@ -88,8 +102,11 @@ class Harness:
         return self.listeners.get(session.id) or channel
 
     def tools_of(self, session: SessionRow) -> Toolbox:
-        """Return the tools that a session may use."""
+        """Return the tools that a session may use, and the compiled procedures whose steps they can make."""
         allowed = self.tools.limited(session.config.get("allowed_tools"))
+        fitting = [each for each in self.procedures if is_offered(each, session, allowed.names)]
+        if fitting:
+            allowed = allowed.extended(map(procedure_tool, fitting))
         return allowed.in_dry_run() if session.is_dry_run else allowed
 
     def missing_tools(self, config: Mapping[str, Any]) -> list[str]:

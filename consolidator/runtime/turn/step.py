@@ -35,6 +35,7 @@ from consolidator.runtime.turn.tool_calls import (
     ToolCallRunner,
     approval_requests,
     call_events,
+    find_guards,
     unstarted_calls,
 )
 from consolidator.store.log import events
@@ -333,7 +334,8 @@ class SessionStepper:
         """Log a whole answer with its tool calls, and run these."""
         usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
-        calls = call_events(self.harness.tools_of(session), answer, message.message_id)
+        guards = await find_guards(self.harness, session, answer, message.message_id)
+        calls = call_events(self.harness.tools_of(session), answer, message.message_id, guards)
         requests = approval_requests(calls)
         now = self.harness.database.clock.now()
         end_call = turns.end_call(

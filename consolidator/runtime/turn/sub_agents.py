@@ -142,7 +142,8 @@ def _choose_tools(harness: Harness, parent: SessionRow, request: SpawnRequest) -
     offered = harness.tools_of(parent)
     usable = [
         name for name in offered.names
-        if name != SPAWN_TOOL and (tool := offered.get(name)) is not None and not tool.needs_approval
+        if name != SPAWN_TOOL and (tool := offered.get(name)) is not None
+        and not tool.needs_approval and not tool.begins_procedure
     ]  # fmt: skip
     if request.tools is None:
         return usable

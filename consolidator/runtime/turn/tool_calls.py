@@ -6,18 +6,21 @@ A call that may have run runs again only if its tool allows that. Any other beco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Literal
 
 from consolidator.database import Connection
 from consolidator.formats.common.json_parsing import exceeds_max_depth
+from consolidator.memory.procedures.compiling import ProcedureRun, StepRefused
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
+from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import SessionChange, append_with_change
@@ -27,7 +30,7 @@ from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
 from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox
 from consolidator.runtime.turn.generation import StreamedAnswer
-from consolidator.runtime.turn.harness import Harness
+from consolidator.runtime.turn.harness import Guard, Harness
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendStatement
 from consolidator.store.turns import lease as store
@@ -38,11 +41,32 @@ UNCERTAIN = "The process that ran this call ended before its result was recorded
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
 NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
+Guards = Mapping[int, Guard]  # by the number of the call in its answer
 SpawnFunction = Callable[[str, SpawnRequest], Awaitable[SpawnResult]]  # given a call's id
+_STEP = "_s"  # in a call's id, before the number of a procedure's step
 _MAX_ARGUMENT_BYTES = 500  # of a call that waits for a person, kept in the session's row
 
 
-def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list[NewEvent]:
+async def find_guards(harness: Harness, session: SessionRow, answer: StreamedAnswer, message_id: str) -> Guards:
+    """Return what is done about the calls of an answer before they are logged, by their numbers."""
+    if harness.guard is None:
+        return {}
+    guards = {}
+    for number, index in enumerate(sorted(answer.tool_calls)):
+        streamed = answer.tool_calls[index]
+        guard = await harness.guard(session, streamed.tool, streamed.parsed_arguments(), _call_id(message_id, number))
+        if guard is not None:
+            guards[number] = guard
+    return guards
+
+
+def _call_id(message_id: str, number: int) -> str:
+    return f"call_{message_id}_{number}"
+
+
+def call_events(
+    tools: Toolbox, answer: StreamedAnswer, message_id: str, guards: Guards = MappingProxyType({})
+) -> list[NewEvent]:
     """Return the calls of an answer as events, and after them the approval requests that some of them need.
 
     Consecutive calls that may run again form one group and run concurrently. Any other call is alone in its group.
@@ -52,22 +76,32 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
     group, previous_is_shared = 0, False
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
         tool = tools.get(streamed.tool)
-        arguments = streamed.parsed_arguments()
+        arguments, guard = streamed.parsed_arguments(), guards.get(number)
+        if guard is not None and guard.arguments is not None:
+            arguments = guard.arguments
         is_too_deep = exceeds_max_depth(arguments, MAX_DEPTH)
         refusal = f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels." if is_too_deep else None
         is_alone = (
-            tool is None or refusal is not None or tool.needs_approval or not tool.idempotent or tool.changes_session
-        )
+            tool is None or refusal is not None or tool.needs_approval or not tool.idempotent
+            or tool.changes_session or tool.begins_procedure
+        )  # fmt: skip
         group += 0 if previous_is_shared and not is_alone else 1
         previous_is_shared = not is_alone
+        first = guard.first if guard is not None and tool is not None and tool.idempotent else None
+        if first is not None and tool is not None and not tool.needs_approval:
+            before = {"call_id": f"{_call_id(message_id, number)}_g", "tool": tool.name, "arguments": first}
+            more = {"message_id": message_id, "group": group, "known": True, "guard": "run first, as known here"}
+            calls.append(NewEvent(EventType.TOOL_CALL, {**before, **more}))
+            group += 1
         call = {
-            "call_id": f"call_{message_id}_{number}",
+            "call_id": _call_id(message_id, number),
             "tool": streamed.tool if tool is not None else streamed.tool[:MAX_NAME_LENGTH],
             "arguments": arguments if refusal is None else streamed.arguments,
         }
         more = {"message_id": message_id, "group": group, "known": tool is not None}
         more |= {} if refusal is None else {"refused": refusal}
-        more |= {"builtin": True} if tool is not None and tool.changes_session else {}
+        more |= {} if guard is None else {"guard": guard.note}
+        more |= {"builtin": True} if tool is not None and (tool.changes_session or tool.begins_procedure) else {}
         calls.append(NewEvent(EventType.TOOL_CALL, {**call, **more}))
         if tool is not None and tool.needs_approval and refusal is None:
             requests.append(NewEvent(EventType.APPROVAL_REQUESTED, call))
@@ -81,6 +115,19 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
         more = {"message_id": message_id, "group": group + 1, "known": False, "refused": refusal}
         calls.append(NewEvent(EventType.TOOL_CALL, {**dropped, **more}))
     return [*calls, *requests]
+
+
+def step_events(tools: Toolbox, after: OpenCall, run: ProcedureRun) -> list[NewEvent]:
+    """Return the call of a procedure's step as events, to be logged with the result that it follows."""
+    name, arguments = run.call()
+    tool, began = tools.get(name), after.call_id.rpartition(_STEP)[0] or after.call_id
+    call = {"call_id": f"{began}{_STEP}{run.number + 1}", "tool": name, "arguments": arguments}
+    more = {"message_id": after.message_id, "group": after.group, "known": tool is not None, "procedure": run.to_json()}
+    asks = tool is not None and tool.needs_approval
+    return [
+        NewEvent(EventType.TOOL_CALL, {**call, **more}),
+        *([NewEvent(EventType.APPROVAL_REQUESTED, call)] if asks else []),
+    ]
 
 
 def approval_requests(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
@@ -108,6 +155,8 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
             event.data["group"],
             "waiting" if event.data["call_id"] in waiting else "not_started",
             refusal=event.data.get("refused"),
+            procedure=event.data.get("procedure"),
+            guard=event.data.get("guard"),
         )
         for number, event in enumerate(calls)
         if event.type == EventType.TOOL_CALL
@@ -127,24 +176,28 @@ class ToolCallRunner:
         self.lease = lease
         self.executed_count = 0
         self.to_seq = 0  # the last event that was appended
+        self.following: list[OpenCall] = []  # steps of procedures that were logged with the last results
 
     async def run(self, calls: Sequence[OpenCall], *, steer: int = 0) -> bool:
         """Run calls to their results; False if one waits for a person. `steer` is the seq of an open steer, or 0."""
         steered = steer > 0
         for _, group in groupby(calls, key=lambda call: (call.message_id, call.group)):
             members = list(group)
-            if steered:
-                members = [
-                    call if call.state in ("maybe_ran", "denied") else replace(call, state="not_started")
-                    for call in members
-                ]
-                never_ran = Outcome.failed(NEVER_RAN, "aborted")
-                if aborted := [(call, never_ran) for call in members if call.state == "not_started"]:
-                    await self._log_results(aborted)
-                members = [call for call in members if call.state != "not_started"]
-            if any(call.state == "waiting" for call in members):
-                return False
-            steered = not await self._run_group(members) or steered
+            while members:
+                self.following = []
+                if steered:
+                    members = [
+                        call if call.state in ("maybe_ran", "denied") else replace(call, state="not_started")
+                        for call in members
+                    ]
+                    never_ran = Outcome.failed(NEVER_RAN, "aborted")
+                    if aborted := [(call, never_ran) for call in members if call.state == "not_started"]:
+                        await self._log_results(aborted)
+                    members = [call for call in members if call.state != "not_started"]
+                if any(call.state == "waiting" for call in members):
+                    return False
+                steered = not await self._run_group(members) or steered
+                members = self.following
         return True
 
     async def _run_group(self, group: Sequence[OpenCall]) -> bool:
@@ -240,12 +293,37 @@ class ToolCallRunner:
                     if outcome.patch:
                         await store.patch_state(conn, self.lease.session_id, outcome.patch)
                 return
-            statement = turns.results(
-                requested=uncertain, settled=[call.call_id for call, _ in results], patches=patches
-            )
+            new = [event for call, outcome in results for event in self._with_next_step(call, outcome)]
+            settled = [call.call_id for call, _ in results]
+            statement = turns.results(requested=uncertain | approval_requests(new), settled=settled, patches=patches)
             async with self.harness.database.connection() as conn:
-                new = [_result_event(call, outcome, self.notes) for call, outcome in results]
                 await self._append(conn, new, statement)
+            self.following = unstarted_calls(new, self.to_seq - len(new) + 1)
+
+    def _with_next_step(self, call: OpenCall, outcome: Outcome | str | None) -> list[NewEvent]:
+        """Return a result and the procedure's next call, which are logged together: each step is made at most once.
+
+        None follows a step that does not count as done: its note hands over to the agent.
+        """
+        event = _result_event(call, outcome, self.notes)
+        run = outcome.run if isinstance(outcome, Outcome) else None
+        if run is None and call.procedure is None:
+            return [event]
+        result = dict(event.data)
+        note = None
+        if run is None:
+            done = ProcedureRun.from_json(call.procedure)
+            place = f"step {done.number + 1} of {len(done.steps)} of {done.name}"
+            try:
+                run = done.after(result["status"], result["content"])
+                note = note if run is not None else f"{place}: all steps are done."
+            except StepRefused as error:
+                left = "".join(f"\n{line}" for line in done.describe()[1:])
+                note = f"{place} does not count as done: {error}. The procedure ends here; go on yourself."
+                note += f" These steps were not made:{left}" if left else ""
+        if note:
+            result["note"] = "\n".join(filter(None, (result.get("note"), note)))
+        return [replace(event, data=result), *([] if run is None else step_events(self.tools, call, run))]
 
     async def _append_changing_result(
         self, conn: Connection, call: OpenCall, changing: Outcome, change: SessionChange
@@ -288,7 +366,8 @@ def _result_event(call: OpenCall, outcome: Outcome | str | None, notes: RepeatNo
         data |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
     else:
         data |= {"status": "uncertain", "content": outcome or UNCERTAIN}
-    note = notes.count(call.tool, call.arguments, data["status"], data["content"])
+    notes_told = [notes.count(call.tool, call.arguments, data["status"], data["content"]), call.guard]
+    note = "\n".join(filter(None, notes_told))
     data |= {"note": note} if note else {}
     is_of_tool = isinstance(outcome, Outcome) and outcome.reason is None
     principal = name_principal(Role.TOOL, call.tool) if is_of_tool else Role.HARNESS.value

@@ -180,14 +180,13 @@ async def import_history(
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
-    from consolidator.jobs.importing.importer import ImportSource
-    from consolidator.service.nights.imports import import_logs
+    from consolidator.jobs.importing.importer import ImportSource, import_sources
 
     folders = [folder for folder in place.logs if path_exists(folder)]
     if not folders:
         return None
     sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]
-    return await import_logs(database, sources, stop, progress=progress)
+    return await import_sources(database, sources, stop=stop, progress=progress)
 
 
 async def learn_history(

@@ -16,7 +16,7 @@ from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.registry import CLIENTS, HookMoment
 from consolidator.service.memory.brief import Brief, Situation, brief
-from consolidator.service.scope import find_project
+from consolidator.service.scope import find_checkout
 from consolidator.store.memory import injections
 from consolidator.store.sessions.sessions import imported_session_id
 
@@ -49,7 +49,8 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         return None
     texts = {name: value for name, value in body.items() if isinstance(value, str)}
     session = next(filter(None, (texts.get(field) for field in client.session_fields)), None)
-    project = derive_project(client.read_directory(body, project_directory))
+    start = client.read_directory(body, project_directory)
+    project = derive_project(start)
     if session is None or project is None:
         return None
     text: Any = body.get("prompt") if hook.moment == "prompt" else None
@@ -63,6 +64,7 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         agent=client.name,
         project=project,
         directory=texts.get("cwd"),
+        place=start if start != project else None,  # of a worktree: what was learned is below where a session begins
         session_id=imported_session_id(client.name, session),
         transcript=client.find_log(body, session, Path.home(), os.environ) if hook.moment == "import" else None,
         text=text[:MAX_TEXT] if isinstance(text, str) else "",
@@ -82,10 +84,11 @@ async def answer_hook(
     """
     if call.moment == "import":
         return None
-    project = await find_project(database, PurePath(call.project)) or call.project
-    situation = replace(call, directory=_below(project, call.directory), shown=shown)
+    project, place = await find_checkout(database, PurePath(call.project))
+    place = call.place or place or call.project
+    situation = replace(call, directory=_below(place, call.directory), place=place, shown=shown)
     moment = "session_start" if call.moment == "prompt" and not was_briefed else call.moment
-    return await brief(database, moment, MemoryScope(call.agent, project, OWNER), situation)
+    return await brief(database, moment, MemoryScope(call.agent, project or call.project, OWNER), situation)
 
 
 def _below(project: str, directory: str | None) -> str | None:

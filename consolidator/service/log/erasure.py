@@ -25,7 +25,7 @@ from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.memory import erasures, lessons, rederive, store_items
 from consolidator.store.memory.erasures import FamilyMember
-from consolidator.store.sessions import lineage, sessions
+from consolidator.store.sessions import checkouts, lineage, sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
             await index_facts(conn, agent)
         for scope in changed:
             await lessons.delete_retired(conn, scope.peer, scope.project)
+        await checkouts.forget_unused(conn)
     await write_warnings(database, settings.home)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
 

@@ -10,7 +10,7 @@ from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
-from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.live.items import Cursor
 from consolidator.runtime.session.access import read_past
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -30,26 +30,15 @@ async def read_events(
 
 
 async def follow_events(
-    database: Database,
-    session_name: str,
-    *,
-    after: int | None = None,
-    last: int | None = None,
-    own: bool = False,
-    whole: bool = True,
-) -> AsyncIterator[FollowedItem]:
-    """Yield a session's events as `read_events` does, then those to come, until the session ends.
-
-    Unless `whole`, also the pieces of answers, whose events then have no text.
-    """
+    database: Database, session_name: str, *, after: int | None = None, last: int | None = None
+) -> AsyncIterator[Event]:
+    """Yield a session's events as `read_events` does, then those to come, until the session ends."""
     session, lineage = await _find_session(database, session_name)
-    cursor = Cursor(min(_first_seq(session, lineage, after=after, last=last, own=own), session.head))
-    async with (
-        open_hub(database) as hub,
-        aclosing(hub.follow(session.id, cursor, whole=whole, history=not own)) as items,
-    ):
+    cursor = Cursor(min(_first_seq(session, lineage, after=after, last=last, own=False), session.head))
+    async with open_hub(database) as hub, aclosing(hub.follow(session.id, cursor, whole=True, history=True)) as items:
         async for item in items:
-            yield item
+            if item.event is not None:
+                yield item.event
 
 
 async def _find_session(database: Database, name: str) -> tuple[SessionRow, Lineage]:

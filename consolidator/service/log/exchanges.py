@@ -112,8 +112,8 @@ class ExchangeLog:
 
     async def start_brief(self) -> str:
         """Return what a session of this agent and project is told at its start; "" for nothing."""
-        told = await brief(self.database, "session_start", MemoryScope(self.agent, self.project, OWNER))
-        return told.block.text if told is not None else ""
+        lines = await brief(self.database, "session_start", MemoryScope(self.agent, self.project, OWNER))
+        return lines.block.text if lines is not None else ""
 
     async def _append(
         self, conn: Connection, session_id: str, drafts: Sequence[ForeignEvent], key: str, model: str = ""

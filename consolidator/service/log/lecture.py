@@ -8,11 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.formats.bundle_order import ChunkOrder
+from consolidator.formats.bundle import ChunkOrder
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.harness.lines import SENT
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event
+from consolidator.models.event import ChunkRow, Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, events
@@ -58,11 +57,11 @@ async def read_narrated(
                 for row in await bundles.list_deliveries(conn, span):  # the farthest of each channel comes last
                     narration.sent.setdefault(row.message_id, {})[row.channel] = row
             for event in log:
-                for told in narration.feed(event):
-                    yield replace(told, seq=told.seq + part.shift)
+                for line in narration.feed(event):
+                    yield replace(line, seq=line.seq + part.shift)
             seq = page.upto
-        for told in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
-            yield replace(told, seq=told.seq + part.shift)
+        for line in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
+            yield replace(line, seq=line.seq + part.shift)
 
 
 @dataclass(slots=True)

@@ -174,10 +174,12 @@ class Mirror:
             entries = list(json.loads(path.read_bytes()).values())
             if any("seq" not in entry for entry in entries):
                 raise TypeError("another program's index, whose transcripts the log may not know")
-            found = [_Transcript(**entry) for entry in entries]
+            transcripts = [_Transcript(**entry) for entry in entries]
         except (ValueError, TypeError, AttributeError) as error:
             raise UsageError(f"{path} is not the index of a mirror of ours: choose another folder") from error
-        return {entry.log_id: entry for entry in found if Path(entry.transcript_file).name == entry.transcript_file}
+        return {
+            entry.log_id: entry for entry in transcripts if Path(entry.transcript_file).name == entry.transcript_file
+        }
 
     def _save_index(self) -> None:
         """Write the index whole: by key the session that it names now, or else the latest; the others by their ids."""

@@ -80,7 +80,8 @@ class Situation:
     text: str = ""  # the prompt, or the error
     tool: str = ""  # of a call
     arguments: Any = None
-    directory: str | None = None  # where the call runs, below the project's folder; None where that is unknown
+    directory: str | None = None  # where the call runs, below its checkout's folder; None where that is unknown
+    place: str | None = None  # that folder; None: the project's
     session_id: str = ""  # as it is called once it is imported
     shown: Collection[str] = ()  # what the session has seen (`Brief.shown`)
 
@@ -123,7 +124,8 @@ async def brief(
             return _render(moment, PROMPT_NOTE, [Section("", items)], tokens or PROMPT_TOKENS)
         case "before_call":
             known = await load_lessons(database, scope)
-            told = telling.warn_before(known.values(), situation.tool, situation.arguments)
+            warning = [lesson for lesson in known.values() if lesson.warns]
+            told = telling.warn_before(warning, situation.tool, situation.arguments)
             item = None if told is None else _told_item(known, told, project)
             return _render(moment, WARNING_NOTE, [Section("", [item] if item else [])], tokens or WARNING_TOKENS)
         case "failure":
@@ -143,7 +145,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     facts = await _load_facts(database, scope)
     known = await load_lessons(database, scope)
     if scope.peer == OWNER:
-        marked = await asyncio.to_thread(mark_contradictions, known.values(), scope.project or "")
+        marked = await asyncio.to_thread(mark_contradictions, known.values(), situation.place or scope.project or "")
         known = dict(zip(known, marked, strict=True))
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
@@ -321,12 +323,12 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     """
     if not situation.text or not situation.tool:
         return None
-    project = scope.project or ""
+    place = situation.place or scope.project or ""
     known = await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
-    told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory, scope.project)
+    told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
-    if told is not None and told.text not in situation.shown and (item := _told_item(known, told, project)):
+    if told is not None and told.text not in situation.shown and (item := _told_item(known, told, place)):
         by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(told, situation))
     if by_lesson is not None and told is not None and told.lesson.kind != "first_run_fails":
         return by_lesson
@@ -340,6 +342,8 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
         suggestion = row.body.get("suggestion")
         if suggestion is None or suggestion["tool"] is None or suggestion["text"] in situation.shown:
             continue  # what was done last time is no fix of this error
+        if situation.place not in (None, scope.project) and f"{scope.project}/" in f"{suggestion['text']}/":
+            continue  # it names another checkout
         if not _tells_a_step(row, bound=True):
             continue
         answer = _render("failure", FAILURE_NOTE, [Section("", [fix_item(row)])], tokens, dict(suggestion))

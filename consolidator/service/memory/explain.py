@@ -29,14 +29,12 @@ from consolidator.store.facts import facts
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
-from consolidator.store.memory import lessons, lookup
+from consolidator.store.memory import injections, lessons, lookup
 from consolidator.store.memory.lessons import LessonRow
 from consolidator.store.sessions import sessions
 
 _NOTHING = "nothing learned has the id {!r}; `facts`, `commands`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
-
-
 _Explained = FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | LessonRow
 
 
@@ -165,6 +163,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         + (f" since {fact.valid_from:%Y-%m-%d %H:%M}" if fact.valid_from != UNKNOWN_START else "")
         + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),
         *([str(counts)] if (counts := count_steers(cited)).steers else []),
+        *([] if _is_cut(scope) else [await _describe_worth(conn, fact)]),
         *_predecessors(fact, history),
         *_superseded(fact, history),
         *(
@@ -183,6 +182,18 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     return await _build(
         conn, fact, "fact", fact.sentence, lines, proofs, extractors=extractors, learned_at=fact.recorded_at
     )
+
+
+async def _describe_worth(conn: Connection, fact: FactRow) -> str:
+    """Return what telling a fact was worth, or why no figure says that. It never decides: a person's word stands."""
+    if fact.trust not in ("person", "user"):
+        return "no figure of worth: what agents found out is said by no person again"
+    worth = await injections.measure_fact(conn, fact)
+    if not worth.told:
+        return "no figure of worth: no session was told it since it was learned"
+    untold = f", untold in {worth.untold_said} of {worth.untold}" if worth.untold else ""
+    told = f"told in {worth.told} session{'' if worth.told == 1 else 's'}"
+    return f"{told}, a person said it again in {worth.told_said}{untold}"
 
 
 def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:

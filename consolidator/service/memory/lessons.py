@@ -21,8 +21,10 @@ from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow
 
 COMMAND_KINDS = ("command", "always_fails")
-FRICTION_KINDS = ("always_fails", "first_run_fails", "harness")
+FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
+FRICTION_KINDS = (*FAILING_KINDS, "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
+_UNMEASURED = dict.fromkeys(("finds_more", "follow_up", "order"), "no call fails where it is not followed")
 MAX_TOLD = 500  # of a project, of which some are told
 _ALL = 100_000
 
@@ -33,8 +35,13 @@ def read_lesson(row: LessonRow) -> Lesson:
 
 
 def describe_worth(row: LessonRow) -> str:
-    """Return in words what came of telling a lesson; "" where nothing is known."""
-    return Worth.from_json(row.body.get("worth", {})).describe()
+    """Return in words what came of telling a lesson, or why no figure says that."""
+    worth = Worth.from_json(row.body.get("worth", {}))
+    figure = worth.describe("files were left out" if row.kind == "together" else "the failure came back")
+    if worth.told.sessions + worth.untold.sessions:
+        return figure
+    reason = _UNMEASURED.get(row.kind, "its situation did not come since")
+    return ", ".join(filter(None, [figure, f"no figure: {reason}"]))
 
 
 async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
@@ -105,8 +112,8 @@ async def choose_lesson(
     Raise NotFound where there is none, and UsageError for one by which no call can be corrected.
     """
     async with _open_lesson(database, lesson_id, OWNER) as (conn, row):
-        if corrects and row.body["match"].get("kind") != "wrapper":
-            raise UsageError("calls are corrected only by leaving out a wrapper that always fails")
+        if corrects and row.kind not in FAILING_KINDS:
+            raise UsageError("calls are guarded only by what always fails here, or fails first")
         pinned, corrects = row.pinned if pinned is None else pinned, row.corrects if corrects is None else corrects
         await lessons.choose(conn, row.id, pinned, corrects)
     return replace(row, pinned=pinned, corrects=corrects)

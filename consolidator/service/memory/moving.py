@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from consolidator.database import Connection, Database
-from consolidator.errors import ImportRefused
+from consolidator.errors import ImportRefused, UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.harm_in_text import text_harm
@@ -38,7 +38,6 @@ from consolidator.memory.facts.remembered import (
 from consolidator.memory.facts.rule_block import BEGINNING, END
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
-from consolidator.models.moved_memory import MovedMemory
 from consolidator.models.payload import EventType
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
@@ -55,6 +54,7 @@ from consolidator.store.log import events, sources
 from consolidator.store.memory import lookup
 from consolidator.store.sessions import sessions
 
+T = TypeVar("T")
 NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
@@ -117,9 +117,17 @@ def _redacted(row: MovedMemory) -> Any:
     return redact_json(row.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
 
+def _all_of(kind: str, rows: list[T]) -> list[T]:
+    """Return the rows of a kind; raise UsageError where there may be more: a bundle says that it is whole."""
+    if len(rows) >= MAX_ROWS:
+        raise UsageError(f"a bundle holds fewer than {MAX_ROWS} {kind}: export one --project at a time")
+    return rows
+
+
 async def _list_rows(database: Database, project: str | None, viewer: Viewer) -> AsyncIterator[MovedMemory]:
     """Yield what is believed, by kind."""
-    believed = await list_facts(database, FactFilter(project=project, limit=MAX_ROWS), viewer=viewer)
+    asked: Any = {"project": project, "limit": MAX_ROWS}
+    believed = _all_of("facts", await list_facts(database, FactFilter(**asked), viewer=viewer))
     async with database.connection() as conn:
         rows = await lookup.load_cited_candidates(conn, [id for fact in believed for id in fact.evidence])
     cited = {row.id: row for row in rows}
@@ -141,7 +149,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=fact.valid_from,
                 sessions=fact.sessions,
             )
-    lessons = await list_lessons(database, LessonFilter(project=project, limit=MAX_ROWS), viewer=viewer)
+    lessons = _all_of("lessons", await list_lessons(database, LessonFilter(**asked), viewer=viewer))
     quotes = await load_quotes(database, [], lessons, viewer=viewer)
     for lesson in lessons:
         if lesson.withheld is None:
@@ -157,7 +165,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=lesson.learned_at,
                 sessions=lesson.body["sessions"],
             )
-    for solution in await list_solutions(database, SolutionFilter(project=project, limit=MAX_ROWS), viewer=viewer):
+    for solution in _all_of("solutions", await list_solutions(database, SolutionFilter(**asked), viewer=viewer)):
         if solution.confirmed and not solution.withheld:
             yield _told(
                 "solution",
@@ -169,7 +177,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=solution.learned_at,
                 sessions=solution.sessions,
             )
-    for procedure in await list_procedures(database, ProcedureFilter(project=project, limit=MAX_ROWS), viewer=viewer):
+    for procedure in _all_of("procedures", await list_procedures(database, ProcedureFilter(**asked), viewer=viewer)):
         if not procedure.mostly_fails:
             yield _told(
                 "procedure",
@@ -374,3 +382,40 @@ async def _log_statements(
     received.new += len(candidates)
     received.held += sum(each.quarantined is not None for each in candidates)
     received.sessions.append(session_id)
+
+
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class MovedQuote(BaseModel):
+    """Words that a statement rests on."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: Text
+    at: datetime | None = None
+    session: Annotated[str, Field(max_length=200)] = ""
+
+
+class MovedMemory(BaseModel):
+    """A fact, or a lesson, solution or procedure in its own words."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["fact", "observation", "command", "solution", "procedure"]
+    agent: Name  # whose memory it is
+    project: Name | None = None  # "~" stands for the home directory
+    peer: Name | None = None
+    subject: Name
+    predicate: Name
+    value: Text
+    sentence: Text
+    fact_kind: Literal[
+        "preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation"
+    ]
+    trust: Literal["person", "user", "agent", "tool"]
+    single_valued: bool = False
+    since: datetime
+    sessions: Annotated[int, Field(ge=0, le=10**9)] = 1
+    quotes: Annotated[tuple[MovedQuote, ...], Field(max_length=20)] = ()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
 from consolidator.formats.registry import FORMATS, find_local_logs, get_format
-from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing.importer import ImportSource
+from consolidator.jobs.importing.importer import import_sources as import_sources
 from consolidator.jobs.importing.importer import inspect_sources as inspect_sources
 from consolidator.jobs.importing.intake import ImportReport as ImportReport
 
@@ -33,25 +32,3 @@ def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource
         places = f" (looked in {', '.join(map(str, usual))})" if usual else ""
         raise UsageError(f"name the files or directories to import: {format_name} has none here{places}")
     return sources
-
-
-async def import_logs(
-    database: Database,
-    sources: list[ImportSource],
-    stop: asyncio.Event,
-    *,
-    strict: bool = False,
-    progress: Callable[[int, int, str], None] | None = None,
-    as_copy: bool = False,
-    person: str | None = None,
-) -> ImportReport:
-    """Import sources; with `strict` write nothing if a line cannot be explained; `as_copy` is for bundles.
-
-    `person` says whose logs they are, where they are another's than the owner's. Raises UsageError for a name that is
-    none.
-    """
-    if person is not None and not (person.strip() == person != "" and person.isprintable() and ":" not in person):
-        raise UsageError(f"{person!r} is no person's name: some characters without `:` or spaces around them")
-    return await import_sources(
-        database, sources, strict=strict, stop=stop, progress=progress, as_copy=as_copy, person=person
-    )

@@ -177,8 +177,8 @@ async def _compose(
     zone = ZoneInfo(settings.timezone)
     digest = compose_digest(news, rules, told_waiting=told_waiting, now=database.clock.now(), zone=zone)
     rows = await list_lessons(database, LessonFilter(limit=_MAX_READ))
-    told = [row for row in rows if row.body.get("worth", {}).get("sessions") and row.harm is None][:MAX_LINES]
-    if digest is None or not told:
+    rows_told = [row for row in rows if row.body.get("worth", {}).get("sessions") and row.harm is None][:MAX_LINES]
+    if digest is None or not rows_told:
         return digest
-    lines = [f"- {_quote(row.line)} {describe_worth(row)}" for row in told]
+    lines = [f"- {_quote(row.line)} {describe_worth(row)}" for row in rows_told]
     return replace(digest, body="\n".join([digest.body, "**What came of telling lessons**", "", *lines, ""]))

@@ -18,8 +18,10 @@ from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service, Watch
 from consolidator.llm.client import create_client
 from consolidator.runtime.live.driver import SessionDriver
+from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn.harness import Harness
+from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
@@ -68,7 +70,10 @@ async def open_driver(
         concurrency = settings.drive_concurrency
         own = database.reserve(1 + _CONNECTIONS_PER_SESSION * concurrency, statement_seconds=_STATEMENT_SECONDS)
         recall = partial(recall_for_message, database, settings)
-        harness = Harness(await stack.enter_async_context(own), settings, client, Toolbox(tools), recall=recall)
+        procedures = await load_procedures(database)
+        own_database = await stack.enter_async_context(own)
+        guard = partial(guard_call, database)
+        harness = Harness(own_database, settings, client, Toolbox(tools), procedures, recall=recall, guard=guard)
         listener = NotificationListener(database)
         driver = SessionDriver(harness, listener, concurrency=concurrency)
         if concurrency:

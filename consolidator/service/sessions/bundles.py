@@ -17,17 +17,14 @@ from consolidator.database import Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import DatabaseError, ImportRefused
 from consolidator.formats import native
-from consolidator.formats.bundle import BundleWriter
-from consolidator.formats.bundle_order import ChunkOrder
+from consolidator.formats.bundle import BundleWriter, ChunkOrder
 from consolidator.jobs.importing.bundle_import import ImportedBundle as ImportedBundle
 from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.intake import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
-from consolidator.models.checkpoint import CheckpointRow
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event, EventRow
-from consolidator.models.seed import SeedRow
-from consolidator.models.session import SessionRow
+from consolidator.models.event import ChunkRow, Event, EventRow
+from consolidator.models.lineage import CheckpointRow
+from consolidator.models.session import SeedRow, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import find_session
 from consolidator.store.log import blobs, bundles, events

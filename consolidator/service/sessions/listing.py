@@ -1,4 +1,4 @@
-"""Lists sessions page by page, and shows one with its totals and what its next context takes of the model's window."""
+"""Lists sessions page by page, and shows what one holds: its totals, its state, and what its next context takes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
-from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
+from consolidator.models.session import SeedRow, SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
+from consolidator.runtime.session import hydration
 from consolidator.runtime.session.access import find_session, get_session, load_session
+from consolidator.runtime.session.hydration import HydratedSession
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import PreviewOptions, preview_context
+from consolidator.service.log.events import read_events
 from consolidator.settings import Settings
+from consolidator.store.calls import digests
 from consolidator.store.log import events
 from consolidator.store.log.events import OutlineRow as OutlineRow
 from consolidator.store.memory import learned
 from consolidator.store.memory.learned import TaughtRow as TaughtRow
-from consolidator.store.sessions import session_list
+from consolidator.store.sessions import seeds, session_list, sessions, tasks
 from consolidator.store.sessions import sessions as session_store
+from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.sessions.projects import resolve_project
+from consolidator.store.sessions.tasks import TaskRow
 
 SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
+_FAMILY = 60  # sessions of a lineage that are shown
 STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 
 
@@ -150,14 +158,14 @@ async def list_branches(
     return (await list_sessions(database, branches, order="created", limit=limit, viewer=viewer)).sessions
 
 
-async def list_family(database: Database, session_id: str, *, limit: int = 60, viewer: Viewer = OWNER) -> SessionPage:
+async def list_family(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionPage:
     """Return the sessions of a session's lineage within the viewer's reach, its own among them, the newest first.
 
     Raises NotFound, and Forbidden.
     """
     session = await load_session(database, session_id, "read", viewer=viewer)
     family = SessionFilter(root=session.root_id, hidden=True)
-    page = await list_sessions(database, family, order="created", limit=limit, viewer=viewer)
+    page = await list_sessions(database, family, order="created", limit=_FAMILY, viewer=viewer)
     if any(row.id == session.id for row in page.sessions):
         return page
     return SessionPage([*page.sessions, session], page.next, page.titles)
@@ -200,3 +208,57 @@ async def _measure_context(database: Database, settings: Settings, session: Sess
     model = compared_model(settings, session) or settings.model
     window = session.context_window or (context_window(model) if model else None)
     return ContextUse(context.tokens, context.budget, window, context.strategy, model)
+
+
+async def read_state(database: Database, session: str, *, viewer: Viewer = OWNER) -> tuple[SessionRow, TaskRow | None]:
+    """Return a session, which has its state and totals, and the task that is open in it.
+
+    `session` is an id or the beginning of one. Raises Forbidden and NotFound.
+    """
+    async with database.connection() as conn:
+        row = await find_session(conn, viewer, session, "read")
+        return row, await tasks.get_open_task(conn, row.id)
+
+
+async def list_seeds(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> list[SeedRow]:
+    """Return what a session's model saw at the start, in order: the rendered system prompt, then the earlier thread.
+
+    A child that reads its ancestor's thread has the ancestor's. Raises NotFound, and Forbidden.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        return await seeds.read_with_thread(conn, session)
+
+
+async def hydrate_session(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> HydratedSession:
+    """Return a session with titles, seeds, messages, open calls, notes, children and checkpoints, all of one moment.
+
+    The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
+    """
+    async with database.snapshot() as conn:
+        row = await get_session(conn, viewer, session_id, "read")
+        now = database.clock.now()
+        hydrated = await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
+        return replace(hydrated, titles=await read_titles(conn, [row.id, *(child.id for child in hydrated.children)]))
+
+
+async def summarize_session(database: Database, session_name: str) -> dict[str, Any]:
+    """Return a session's summary as state and as text: what the nights folded, then the events since."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
+        lineage = await load_lineage(conn, session.id, session)
+        stored = {} if lineage.ancestors else await digests.get_each(conn, [session.id])  # of its own events alone
+    digest = stored.get(session.id)
+    fold = SummaryFold.from_json(digest.summary) if digest else SummaryFold()
+    async for event in read_events(database, session.id, after=session.consolidated_to if digest else None):
+        fold.feed(event)
+    state = fold.to_json()
+    return {"session": session.id, "state": state, "text": redact(render_summary(state))}

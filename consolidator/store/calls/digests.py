@@ -33,8 +33,6 @@ class DigestQuotes:
 
 get_terms = Pairs[str, bytes, Sequence[str]](_SQL["terms"])
 get_quotes = Rows[DigestQuotes, Sequence[str]](DigestQuotes, _SQL["quotes"])
-
-
 MAX_SESSIONS = 2000  # of a scope that it is learned from
 MAX_PROJECT_SESSIONS = 1000  # the same of a single project: a night may have news of many
 MAX_CALLS = 100_000  # of these sessions together; one session is read, however many it has

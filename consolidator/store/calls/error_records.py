@@ -70,8 +70,6 @@ async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outco
 
 
 delete_others = Column[str, str, Sequence[str], Sequence[str]](_SQL["delete_others"], "agent fingerprints kept")
-
-
 list_of_fingerprints = Rows[RecordSummary, str, Sequence[str]](
     RecordSummary, _SQL["of_fingerprints"], "agent fingerprints", latest=MAX_RECORDS
 )

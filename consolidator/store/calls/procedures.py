@@ -9,7 +9,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.queries import Column, Outcome, Statement, Tuples, UpsertEach, Value, execute, load
+from consolidator.store.queries import Column, Outcome, Rows, Statement, Tuples, UpsertEach, Value, execute, load
 
 _SQL = load("calls/procedures")
 
@@ -54,6 +54,8 @@ async def replace_tool_profiles(
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
 
 
+list_compiled = Rows[ProcedureRow, str | None](ProcedureRow, _SQL["list_compiled"], "project")
+set_compiled = Statement[str, dict[str, Any] | None](_SQL["set_compiled"], "id compiled")
 list_shared = Tuples[tuple[dict[str, Any], float], str, str](_SQL["shared"], "agent audience")
 list_other_audiences = Column[str, str](_SQL["list_other_audiences"])
 delete_audience = Statement[str, str](_SQL["delete_audience"], "agent audience")

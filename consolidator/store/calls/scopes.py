@@ -25,8 +25,6 @@ list_changed = Rows[ScopeRow, str](ScopeRow, _SQL["changed"])
 list_of_agent = Rows[ScopeRow, str](ScopeRow, _SQL["of_agent"])
 list_projects_of_person = Column[str, str, str](_SQL["projects_of_person"], "agent peer")
 save_form = Statement[str, str](_SQL["save_form"], "agent form")
-
-
 get_form = Value[str | None, str](_SQL["form"])
 list_agents_with_news = Column[str](_SQL["agents_with_news"], include_undecided=False, fingerprint_version="")
 save_state = Statement[ScopeStateRow](_SQL["save_state"], "*")

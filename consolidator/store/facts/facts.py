@@ -190,11 +190,7 @@ load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["
 mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")
 load_corrections = Rows[CorrectionRow, str](CorrectionRow, _SQL["corrections"])
 get_quarantined = FirstRow[CandidateRow, str](CandidateRow, _SQL["get_quarantined"])
-
-
 load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versions"])
-
-
 MAX_NAMES = 24
 MAX_OBSERVATIONS = 200  # of a project, the latest, of which a question shows some
 MAX_READ = 2000  # candidates of one owner that are looked at
@@ -251,8 +247,6 @@ async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
 supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by now")
 reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
 load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")
-
-
 end_quarantine = Attempt[str](_SQL["end_quarantine"], "candidate_id")
 load_comparable = RowsByKey[str, ComparableFactRow, Sequence[str]](ComparableFactRow, _SQL["comparable"])
 save_stated_fact = Statement[Mapping[str, Any]](_SQL["save_stated_fact"], "*")

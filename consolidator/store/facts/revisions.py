@@ -122,8 +122,6 @@ get_current = Value[int](_SQL["current"])
 list_revisions = Rows[RevisionSummaryRow, int](RevisionSummaryRow, _SQL["list"])
 list_believed = Rows[BelievedFactRow](BelievedFactRow, _SQL["believed"])
 delete_retired = Statement[datetime](_SQL["delete_retired"])
-
-
 get_reach = Value[int | None, int, str](_SQL["get_reach"], "revision session")
 advance_reach = Attempt[int, str](_SQL["advance_reach"], "revision session")
 list_agents = ColumnSet[str, int](_SQL["agents"])

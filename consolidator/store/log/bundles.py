@@ -9,8 +9,8 @@ from typing import Any
 
 from consolidator.database import Connection, partitions
 from consolidator.models import ESCAPED
-from consolidator.models.checkpoint import CheckpointRow
-from consolidator.models.chunk import ChunkRow
+from consolidator.models.event import ChunkRow
+from consolidator.models.lineage import CheckpointRow
 from consolidator.store.log.events import Span
 from consolidator.store.queries import FirstRow, Rows, Statement, execute, load
 

@@ -14,8 +14,7 @@ from consolidator.database import partitions
 from consolidator.database.jsonb import dumps, dumps_canonical, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
-from consolidator.models.event import Event, EventRow, NewEvent, parse_timestamp
-from consolidator.models.open_task import concern_task, number_tasks
+from consolidator.models.event import Event, EventRow, NewEvent, concern_task, number_tasks, parse_timestamp
 from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs

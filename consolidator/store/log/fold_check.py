@@ -14,8 +14,8 @@ from typing import Any
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import dumps
+from consolidator.models.event import follow_task
 from consolidator.models.lineage import Lineage
-from consolidator.models.open_task import follow_task
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log.seals import canonical_json

@@ -105,8 +105,6 @@ list_expired_turns = Rows[ExpiredTurns, datetime | None](ExpiredTurns, _SQL["lis
 forget_api_requests = Statement[datetime](_SQL["forget_api_requests"])
 forget_idempotency_keys = Statement[datetime](_SQL["forget_idempotency_keys"])
 forget_claims = Value[int, datetime](_SQL["forget_claims"])
-
-
 get_latest_times = OneRow[LatestTimes](LatestTimes, _SQL["get_latest_times"])
 begin_pruning = Value[str](_SQL["begin_pruning"])
 delete_events = Value[int, str](_SQL["delete_events"], "session_id")

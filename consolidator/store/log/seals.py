@@ -84,8 +84,6 @@ find_broken_seals = Column[str](_SQL["find_broken_seals"])
 find_broken_beginnings = Column[str](_SQL["find_broken_beginnings"])
 find_rewritten_blobs = Column[str](_SQL["find_rewritten_blobs"])
 list_guards = Pairs[str, str, Sequence[str]](_SQL["list_guards"])
-
-
 HASH_BYTES = 32
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's: timestamptz_send counts microseconds from it
 _MICROSECOND = timedelta(microseconds=1)

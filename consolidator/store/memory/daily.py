@@ -11,8 +11,6 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import Pairs, Rows, Value, fetch_all, load
 
 _SQL = load("memory/daily")
-
-
 MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
 KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions", "lessons")
 

@@ -47,6 +47,4 @@ list_sessions_of_peer = Column[str, str](_SQL["sessions_of_peer"])
 erase_corrections = Statement[str](_SQL["erase_corrections"])
 erase_retired_procedures = Statement[str](_SQL["erase_retired_procedures"])
 count_erasures = Value[int](_SQL["count"])
-
-
 list_erasures = Rows[ErasureRow](ErasureRow, _SQL["listing"], limit=50)

@@ -59,7 +59,10 @@ with payer as (
 ), spent as (
     update spend set session_id = (select id from payer), message_id = null where session_id = %(session)s
 ), answered as (delete from api_request where session_id = %(session)s),
-     injected as (delete from injection where session_id = %(session)s)
+     injected as (delete from injection where session_id = %(session)s),
+     compiled as (
+    update procedure set compiled = null where compiled -> 'sessions' ? %(session)s
+)
 delete from revision_reach where session_id = %(session)s
 
 -- name: erase_session

@@ -52,12 +52,31 @@ def _values(agent: str, project: str) -> dict[str, Any]:
     return MemoryScope(agent, escape(project), OWNER).values()
 
 
+@dataclass(frozen=True, slots=True)
+class FactWorthRow:
+    """In how many sessions since a fact was believed a person said it again, told it before and untold."""
+
+    told: int
+    told_said: int
+    untold: int
+    untold_said: int
+
+
+async def measure_fact(conn: Connection, fact: FactRow) -> FactWorthRow:
+    """Return how often a person had to say a fact again."""
+    values = {
+        "citation": f"fact:{fact.id}",
+        "evidence": list(fact.evidence),
+        "since": fact.recorded_at,
+        "project": fact.project,
+    }
+    return (await fetch_all(conn, FactWorthRow, _SQL["worth_of_fact"], values))[0]
+
+
 judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
 list_tellings = Rows[TellingRow, list[str]](TellingRow, _SQL["tellings"], "sessions")
 delete_before = Statement[datetime](_SQL["delete_before"])
 sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])
-
-
 list_unjudged = Rows[InjectionRow, str](InjectionRow, _SQL["list_unjudged"], "session_id", limit=MAX_JUDGED)
 list_of_session = Rows[InjectionRow, str](InjectionRow, _SQL["list_of_session"], "session_id", limit=MAX_SHOWN)
 find_call = Value[int | None, str, str](_SQL["find_call"], "session_id call_id")

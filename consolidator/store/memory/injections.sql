@@ -60,3 +60,21 @@ union all
 select * from solution
 where agent = any(%(agents)s) and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
 order by sessions desc, occurrences desc, id limit %(limit)s
+
+-- name: worth_of_fact
+-- In how many sessions since it was believed a person said a fact, told it before and untold. A session is told by what
+-- was shown before the person said it; sessions of the fact's own project count, or of any if it has none.
+with told as (
+    select session_id, min(created_at) as at from injection where %(citation)s = any(cited) group by session_id
+), said as (
+    select session_id, max(occurred_at) as at from candidate where id = any(%(evidence)s) group by session_id
+), passed as (
+    select s.id, told.at is not null and (said.at is null or said.at > told.at) as is_told,
+           said.at is not null and (told.at is null or said.at > told.at) and said.at > %(since)s as is_said
+    from session s left join told on told.session_id = s.id left join said on said.session_id = s.id
+    where s.kind = 'root' and not s.simulated and s.last_occurred_at > %(since)s
+      and (%(project)s::text is null or s.project = %(project)s)
+)
+select count(*) filter (where is_told) as told, count(*) filter (where is_told and is_said) as told_said,
+       count(*) filter (where not is_told) as untold, count(*) filter (where not is_told and is_said) as untold_said
+from passed

@@ -112,6 +112,7 @@ async def list_lessons(
 list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
 delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
+list_forgotten = Column[str, Sequence[str]](_SQL["forgotten"])
 list_projects = Column[str, str](_SQL["projects"])
 forget = Statement[str, datetime](_SQL["forget"], "id now")
 choose = Statement[str, bool, bool](_SQL["choose"], "id pinned corrects")

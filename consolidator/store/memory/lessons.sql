@@ -58,6 +58,9 @@ set line = '', key = '', body = '{}', score = 0, harm = null, retired_at = %(now
     run_id = null, cause = 'person'
 where id = %(id)s
 
+-- name: forgotten
+select id from lesson where id = any(%(ids)s) and forgotten_at is not null
+
 -- name: choose
 update lesson set pinned = %(pinned)s, corrects = %(corrects)s where id = %(id)s
 

@@ -40,8 +40,8 @@ async def get_items(
 ) -> list[StoreItemRow | None]:
     """Return each of some items; None for one that is not there, or expired."""
     values = [{"namespace": _escape_all(item.namespace), "key": escape(item.key), "now": now} for item in wanted]
-    found = await fetch_each(conn, StoreItemRow, _SQL["get"], values)
-    return [rows[0] if rows else None for rows in found]
+    results = await fetch_each(conn, StoreItemRow, _SQL["get"], values)
+    return [rows[0] if rows else None for rows in results]
 
 
 async def search(conn: Connection, wanted: SearchItems, now: datetime) -> list[StoreItemRow]:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from consolidator.store.queries import AttemptEach, Column, Pairs, Statement, load
 
 _SQL = load("nights/extraction")
-
-
 list_unread_sessions = Column[str](_SQL["unread_sessions"])
 finish_waiting = Statement[str](_SQL["finish_waiting"])
 list_waiting = Column[str](_SQL["list_waiting"])

@@ -109,8 +109,6 @@ async def find_outage(conn: Connection, run_id: str) -> str | None:
 delete_answer = Statement[str](_SQL["delete_answer"])
 set_outcome = Statement[str, str](_SQL["set_outcome"], "id outcome")
 prune = Statement[datetime](_SQL["prune"])
-
-
 SUBMITTING = "submitting"  # status of a batch before the provider has given it an id
 
 
@@ -132,8 +130,6 @@ finish_question = Statement[str, str](_SQL["finish_question"], "key status")
 list_open = Rows[ModelBatchRow](ModelBatchRow, _SQL["list_open"])
 list_unanswered = Rows[ModelQuestionRow, str](ModelQuestionRow, _SQL["list_unanswered"])
 count_pending = Value[int](_SQL["count_pending"])
-
-
 list_answered = ColumnSet[str, Sequence[str]](_SQL["list_answered"])
 release_call = Statement[str](_SQL["release"], "call_id", may_be_charged=False)
 load_totals = OneRow[CallTotals, str](CallTotals, _SQL["totals"])

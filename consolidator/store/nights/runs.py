@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
 from ulid import ULID
 
 from consolidator.database.partitions import Connection
@@ -93,16 +92,8 @@ async def start(
     arguments: dict[str, Any] | None = None,
 ) -> RunRow:
     """Return the run of a job at a scheduled time; start it unless another replica has."""
-    values = {
-        "id": str(ULID.from_datetime(now)),
-        "job": job,
-        "scheduled_at": scheduled_at,
-        "trigger": trigger,
-        "owner": owner,
-        "now": now,
-        "arguments": Jsonb(arguments or {}),
-    }
-    await execute(conn, _SQL["start"], values)
+    named = {"id": str(ULID.from_datetime(now)), "arguments": arguments or {}}
+    await _start(conn, job=job, scheduled_at=scheduled_at, trigger=trigger, owner=owner, now=now, **named)
     return await _at_scheduled_time(conn, job, scheduled_at)
 
 
@@ -191,9 +182,8 @@ release_others = Statement[str, int, Sequence[str], str](_SQL["release_others"],
 settle_dead_letters = Statement[str, Sequence[int], str, datetime](
     _SQL["settle_dead_letters"], "session seqs settlement now"
 )
-
-
 get = OneRow[RunRow, str](RunRow, _SQL["get"], missing="no run {!r}; `consolidator runs` lists them")
+_start = Statement[()](_SQL["start"])
 _at_scheduled_time = OneRow[RunRow, str, datetime](RunRow, _SQL["at_scheduled_time"], "job scheduled_at")
 find_unfinished = FirstRow[RunRow](RunRow, _SQL["unfinished"])
 last_scheduled = Value[datetime | None, str](_SQL["last_scheduled"], "job")

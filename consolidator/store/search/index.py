@@ -183,8 +183,6 @@ delete_facts = Statement[Sequence[str]](_SQL["delete_facts"])
 count_recalls = Statement[Sequence[str], datetime](_SQL["count_recalls"], "ids now")
 list_agents = Column[str](_SQL["agents"])
 list_sessions = Column[str](_SQL["sessions"])
-
-
 remove_turns = Rows[RemovedTurnRow, str, int](
     RemovedTurnRow, _SQL["remove_turns"], "session limit", upto=None, before=None
 )

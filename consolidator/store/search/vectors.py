@@ -107,7 +107,7 @@ async def find_nearest(
     if extension is None or extension.schema is None:
         return {}
     values = {"scopes": list(scopes), "vector": vector, "limit": limit}
-    found: dict[str, list[tuple[int, float]]] = {}
+    nearest: dict[str, list[tuple[int, float]]] = {}
     async with conn.transaction(), conn.cursor() as cursor:
         if not exact:
             await cursor.execute(_BOUNDED_SCAN)
@@ -115,8 +115,8 @@ async def find_nearest(
         for kind in kinds:
             parts = _query_parts(extension.schema, extension.type, model, len(vector), kind)
             await cursor.execute(query.format(**parts), values)
-            found[kind] = [(number, 1 - distance) for number, distance in await cursor.fetchall()]
-    return found
+            nearest[kind] = [(number, 1 - distance) for number, distance in await cursor.fetchall()]
+    return nearest
 
 
 async def update_index(conn: Connection, model: str) -> None:

@@ -44,8 +44,6 @@ list_templates = Rows[TemplateRow, str](TemplateRow, _SQL["list_templates"])
 get = FirstRow[AgentRow, str](AgentRow, _SQL["get"])
 get_effective = FirstRow[AgentRow, str](AgentRow, _SQL["get_effective"])
 delete = Statement[str](_SQL["delete"])
-
-
 list_all = Rows[AgentRow](AgentRow, _SQL["list_all"], only=None)
 get_last_version = OneRow[LastVersion, str](LastVersion, _SQL["last_version"])
 _save = OneRow[AgentRow, Mapping[str, Any]](AgentRow, _SQL["save"], "*")

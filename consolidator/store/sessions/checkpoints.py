@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.lineage import CheckpointRow
 from consolidator.store.queries import Attempt, FirstRow, OneRow, Rows, Statement, load
 
 _SQL = load("sessions/checkpoints")
@@ -26,8 +26,6 @@ class SpendSum:
 MISSING = "no checkpoint {!r}; they expire, and `consolidator session checkpoint SESSION --list` lists the ones left"
 get = OneRow[CheckpointRow, str](CheckpointRow, _SQL["get"], missing=MISSING)
 delete_expired = Statement[datetime](_SQL["delete_expired"])
-
-
 delete = Attempt[str](_SQL["delete"])
 sum_spends = OneRow[SpendSum, str](SpendSum, _SQL["sum_spends"], "session_id")
 add = Statement[CheckpointRow](_SQL["add"], "*")

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from consolidator.database import Connection
 from consolidator.models.event import Event, EventRow
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_range
 from consolidator.models.payload import EventType
+from consolidator.models.session import PastReader
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
 from consolidator.store.queries import (
@@ -34,19 +35,6 @@ from consolidator.store.queries import (
 _SQL = load("sessions/lineage")
 Mark = Literal["compaction", "scratchpad_set"]
 MARKS: tuple[Mark, ...] = get_args(Mark)  # the decisions that a context needs of any past
-
-
-class ReadSession(Protocol):
-    """What is needed of a session's row to read its past."""
-
-    @property
-    def base_seq(self) -> int: ...
-    @property
-    def pruned_to(self) -> int: ...
-    @property
-    def may_read_ancestors(self) -> bool: ...
-    @property
-    def ingest_bounds(self) -> tuple[datetime, datetime]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +57,7 @@ class EventCount:
     events: int
 
 
-async def load_lineage(conn: Connection, session_id: str, session: ReadSession) -> Lineage:
+async def load_lineage(conn: Connection, session_id: str, session: PastReader) -> Lineage:
     """Return a session's lineage, given its row; no query for a session that has no parent."""
     own = own_range(session_id, base_seq=session.base_seq, pruned_to=session.pruned_to, bounds=session.ingest_bounds)
     if not session.may_read_ancestors:
@@ -239,8 +227,6 @@ list_unfinished_among = Column[str, Sequence[str]](_SQL["list_unfinished_among"]
 finish = Statement[str](_SQL["finish"])
 set_past = Statement[str, str, int](_SQL["set_past"], "session source seq")
 list_abandoned = Rows[AbandonedChild, str, int](AbandonedChild, _SQL["list_abandoned"], "after limit")
-
-
 lock_ancestors = ColumnSet[str, Sequence[str]](_SQL["lock_ancestors"])
 set_marks = Statement[str](_SQL["set_marks"], "session_id", wake_after=None)
 create_child = Statement[dict[str, Any]](_SQL["create_child"], "*")

@@ -11,7 +11,8 @@ from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ALL_AGENTS
-from consolidator.store.queries import ColumnSet, Rows, fetch_column, fetch_value, load
+from consolidator.store.queries import Rows, fetch_column, fetch_value, load
+from consolidator.store.sessions.checkouts import find_projects
 
 _SQL = load("sessions/projects")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -33,7 +34,8 @@ async def resolve_project(
     if await fetch_value(conn, _SQL["is_known"], {"project": name, **within}):
         return name
     known = await fetch_column(conn, _SQL["projects"], within)
-    return match_project(name, known)
+    match = match_project(name, known)
+    return (await find_projects(conn, [match])).get(match, match)
 
 
 async def list_projects(conn: Connection) -> list[str]:
@@ -100,4 +102,3 @@ class ProjectNightRow:
 
 list_overview = Rows[ProjectRow, str, str | None, int](ProjectRow, _SQL["overview"], "channel project limit")
 list_nights = Rows[ProjectNightRow, str, Sequence[str], int](ProjectNightRow, _SQL["nights"], "project agents limit")
-find_known = ColumnSet[str, Sequence[str]](_SQL["known"])

@@ -22,10 +22,6 @@ select agent from session
 where kind = 'root' and channel is distinct from %(channel)s and (%(project)s::text is null or project = %(project)s)
 order by created_at desc, id desc limit 1
 
--- name: known
-select wanted.project from unnest(%(projects!)s::text[]) as wanted (project)
-where exists (select from session s where s.project = wanted.project)
-
 -- name: shared_with
 select distinct project from session
 where agent = %(agent)s and memory = %(shared)s and project is not null

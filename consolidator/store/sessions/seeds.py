@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
-from consolidator.models.seed import Seed, SeedRow
-from consolidator.models.session import SessionRow
+from consolidator.models.session import Seed, SeedRow, SessionRow
 from consolidator.store.queries import Rows, StatementEach, fetch_all, load, row_values
 
 _SQL = load("sessions/seeds")

@@ -63,18 +63,9 @@ async def list_page(
 
 def _conditions(filters: SessionFilter, now: datetime) -> list[ColumnElement[bool]]:
     table = SessionTable
-    equal = {
-        "agent": filters.agent,
-        "project": filters.project,
-        "peer": filters.peer,
-        "key": filters.key,
-        "conversation_id": filters.conversation,
-        "trigger_type": filters.trigger_type,
-        "trigger_id": filters.trigger_id,
-        "parent_id": filters.parent,
-        "kind": filters.kind,
-        "root_id": filters.root,
-    }
+    equal = {"conversation_id": filters.conversation, "parent_id": filters.parent, "root_id": filters.root}
+    same = ("agent", "project", "peer", "key", "trigger_type", "trigger_id", "kind")  # as the filter names them
+    equal |= {name: getattr(filters, name) for name in same}
     conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
     if filters.conversation is not None and filters.kind is None:  # its runs; a sub-agent's is one within a run
         conditions.append(col(table.kind) != "sub-agent")

@@ -190,8 +190,6 @@ mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
 release_key = Statement[str](_SQL["clear_current"])
 list_current = Column[str](_SQL["list_current"])
 list_heads = Pairs[str, int, bool](_SQL["list_heads"], "everything")
-
-
 lock_shared = ColumnSet[str, Sequence[str]](_SQL["lock_shared"])
 list_first_messages = Rows[FirstMessage, Sequence[str]](
     FirstMessage,

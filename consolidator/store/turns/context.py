@@ -9,10 +9,10 @@ from typing import Any
 
 from consolidator.database import Connection
 from consolidator.models import ESCAPED
-from consolidator.models.chunk import ChunkRow
-from consolidator.models.event import Event, EventRow
+from consolidator.models.event import ChunkRow, Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
+from consolidator.models.session import PastReader
 from consolidator.store.log import blobs, events
 from consolidator.store.log.events import Span
 from consolidator.store.queries import FirstRow, OneRow, Rows, Statement, Value, fetch_all, load
@@ -21,11 +21,10 @@ from consolidator.store.sessions.sessions import MISSING
 
 _SQL = load("turns/context")
 _NOTE = 100  # bytes of the note about the bytes left out
-Bounds = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView:
+class SessionView(PastReader):
     """What is folded of a session's past, with the marks of its row."""
 
     session_id: str
@@ -46,16 +45,6 @@ class SessionView:
     scratchpad_seq: int  # the event that set the scratchpad, 0 if there is none
     scratchpad: str | None = field(metadata=ESCAPED)
     learned: dict[str, Any] | None  # the nights' fold up to `consolidated_to`, where it goes further than `summary`
-
-    @property
-    def may_read_ancestors(self) -> bool:
-        """Whether its past may begin in another session's log."""
-        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
-
-    @property
-    def ingest_bounds(self) -> Bounds:
-        """Between which times its events were ingested: readers skip the partitions outside."""
-        return self.created_at, self.last_event_at
 
 
 @dataclass(frozen=True, slots=True)

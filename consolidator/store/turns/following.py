@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from consolidator.database.partitions import Connection
-from consolidator.models.chunk import PlacedChunk
-from consolidator.models.event import Event, EventRow
+from consolidator.models.event import Event, EventRow, PlacedChunk
 from consolidator.store.log.events import BEGINNING, complete
 from consolidator.store.queries import Column, Rows, Statement, fetch_all, fetch_each, load
 

@@ -13,8 +13,7 @@ from consolidator.database import partitions
 from consolidator.database.jsonb import escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
-from consolidator.models.chunk import Chunk
-from consolidator.models.event import Event, EventRow
+from consolidator.models.event import Chunk, Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log.events import BEGINNING, complete
@@ -85,9 +84,9 @@ async def read_turn(conn: Connection, lineage: Lineage, *, upto: int) -> list[Ev
     rows: list[EventRow] = []
     for part in reversed(lineage.slice(lineage.readable_after, upto)):
         values = {**span_of(part).values(), "limit": MAX_TURN_EVENTS - len(rows)}
-        found = await fetch_all(conn, EventRow, _SQL["read_turn"], values)
-        rows = [*(replace(row, seq=row.seq + part.shift) for row in found), *rows]
-        if any(row.event_type == EventType.USER_MESSAGE for row in found) or len(rows) >= MAX_TURN_EVENTS:
+        page = await fetch_all(conn, EventRow, _SQL["read_turn"], values)
+        rows = [*(replace(row, seq=row.seq + part.shift) for row in page), *rows]
+        if any(row.event_type == EventType.USER_MESSAGE for row in page) or len(rows) >= MAX_TURN_EVENTS:
             break
     return await complete(conn, rows)
 

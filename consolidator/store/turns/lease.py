@@ -99,8 +99,6 @@ get_holder = FirstRow[LeaseHolder, str](LeaseHolder, _SQL["get_holder"])
 release = Statement[str, int](_SQL["release"], "id epoch")
 find_waiting_sessions = Column[str, str](_SQL["find_waiting_sessions"])
 add_turns = Statement[str, int](_SQL["add_turns"], "id turns")
-
-
 PENDING_CHANNEL = "consolidator_pending"  # of PostgreSQL's notifications; the payload is a session's id
 
 
@@ -142,8 +140,6 @@ clear_missing = Statement[str, str](_SQL["clear_missing"], "id error")
 end_wake = Statement[str](_SQL["end_wake"])
 undo_wake = Statement[str](_SQL["undo_wake"])
 announce = Statement[str](_SQL["announce"])
-
-
 acquire = FirstRow[SessionRow, str, str](SessionRow, _SQL["acquire"], "session_id owner", dead_owner=None)
 mark_pending = Attempt[str](_SQL["mark_pending"], "session_id", now=None)
 list_pending = Column[str](_SQL["list_pending"], limit=1000)

@@ -24,9 +24,9 @@ async def show_attention(page: PageRequest) -> Response:
     """List the sessions in which calls wait, the latest first."""
     services, viewer = page.services, page.viewer
     after = page.read_moment("attention")
-    found = await runtime.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
-    rows = found[:SESSIONS]
-    position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > SESSIONS else None
+    page_rows = await runtime.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
+    rows = page_rows[:SESSIONS]
+    position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(page_rows) > SESSIONS else None
     after = page.read_moment("statements", "statements")
     calls = [(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows]
     waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)

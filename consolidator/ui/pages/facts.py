@@ -22,8 +22,6 @@ FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation")
 QUOTES = 100  # of one fact on its page
 TRUST = ("person", "user", "agent", "tool")
-
-
 _WHY = {
     "withdrawn": "a person corrected it",
     "forgotten": "a person had it forgotten",
@@ -155,8 +153,6 @@ FACTS = PageModule(
     ),
     also=("/memory",),
 )
-
-
 PROPOSALS = 20  # on a page
 
 

@@ -113,9 +113,9 @@ def _bars(
     for number, (row, (count, whole)) in enumerate(zip(weeks, shares, strict=True)):
         if whole:
             height = round(max(1.5, count / whole * (BOTTOM - TOP)), 1)
-            said = f"{words} in {_of(count, whole)}" if words else count_of(count, "token")
+            sentence = f"{words} in {_of(count, whole)}" if words else count_of(count, "token")
             x = round(LEFT + step * number + place * (width + GAP), 1)
-            bars.append(Bar(kind, x, BOTTOM - height, round(width, 1), height, f"{row.monday}: {said}"))
+            bars.append(Bar(kind, x, BOTTOM - height, round(width, 1), height, f"{row.monday}: {sentence}"))
     return bars
 
 

@@ -52,8 +52,8 @@ class Night:
         """What is said of the day."""
         seen = sum(run.seen for run in self.runs)
         read = f"{self.learned:,} learned, from {count_of(seen, 'event')}" if self.runs else ""
-        said = {"missed": "no night ran", "failed": "the night failed", "dead": "events were set aside"}
-        return "; ".join(filter(None, (said.get(self.state, ""), read)))
+        reasons = {"missed": "no night ran", "failed": "the night failed", "dead": "events were set aside"}
+        return "; ".join(filter(None, (reasons.get(self.state, ""), read)))
 
 
 async def show_nights(page: PageRequest) -> Response:

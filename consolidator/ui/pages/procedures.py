@@ -70,8 +70,6 @@ PROCEDURES = PageModule(
         route("/procedures/{procedure_id}/SKILL.md", export_skill),
     ),
 )
-
-
 LISTED = 50  # times that an error was met
 WIDTH, EDGE = 900, 20  # units of the line in time
 

@@ -31,8 +31,6 @@ async def show_projects(page: PageRequest) -> Response:
 
 
 PROJECTS = PageModule(Entry("/projects", "Projects"), (route("/projects", show_projects),))
-
-
 MOMENTS: dict[str, tuple[Moment, str, str]] = {  # by name: what a tab says, and what is asked for
     "start": ("session_start", "when it starts", ""),
     "prompt": ("prompt", "with a prompt", "The prompt"),
@@ -70,8 +68,6 @@ async def show_brief(page: PageRequest) -> Response:
 
 
 BRIEF = PageModule(Entry("/brief", "Next session"), (route("/brief", show_brief),))
-
-
 OF_KIND, OF_KIND_IN_PART = 20, 4
 
 
@@ -100,8 +96,6 @@ async def show_search(page: PageRequest) -> Response:
 
 
 SEARCH = PageModule(Entry("/search", "Search"), (route("/search", show_search),))
-
-
 MAX_TOKENS = 20_000  # that a page shows of an answer
 FLOOR = {
     "most": recall_reasons.MIN_ANSWER_COVERAGE,

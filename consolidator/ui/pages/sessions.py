@@ -67,8 +67,8 @@ def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
     """Return what a browser is sent of an item; None where it is nothing to see."""
     cursor = str(item.cursor)
     if item.piece is not None:
-        said = {"message": item.piece.message_id, "text": show_text(item.piece.delta, 100_000)}
-        return _frame("piece", json.dumps(said), cursor)
+        data = {"message": item.piece.message_id, "text": show_text(item.piece.delta, 100_000)}
+        return _frame("piece", json.dumps(data), cursor)
     if item.marks is not None:
         return _frame("state", json.dumps(_describe_state(item.marks, is_driving=page.services.is_driving)))
     if item.event is None:
@@ -117,7 +117,7 @@ async def show_sessions(page: PageRequest) -> Response:
     if filters["status"] not in (None, *STATUSES):
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
     if filters["query"]:
-        found = await answer_query(
+        answer = await answer_query(
             services.database,
             filters["query"],
             MemoryScope(filters["agent"], filters["project"], filters["peer"]),
@@ -126,19 +126,19 @@ async def show_sessions(page: PageRequest) -> Response:
             settings=services.settings,
             viewer=viewer,
         )
-        hits = [(item, item.events[0]) for item in found.items if item.events]
+        hits = [(item, item.events[0]) for item in answer.items if item.events]
         return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=hits)
-    wanted = SessionFilter(
+    selection = SessionFilter(
         agent=filters["agent"],
         project=filters["project"],
         peer=filters["peer"],
         conversation=filters["conversation"],
         status=filters["status"],  # type: ignore[arg-type] # it is one of STATUSES
     )
-    of = f"sessions {wanted}"
+    of = f"sessions {selection}"
     position = page.read_moment(of)
     after = None if position is None else SessionCursor(*position)
-    listed = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
+    listed = await listing.list_sessions(services.database, selection, after=after, limit=PAGE_SIZE, viewer=viewer)
     rows = _to_rows(page, listed)
     last = None if listed.next is None else [listed.next.at.isoformat(), listed.next.id]
     values = page.list_values(of, rows, last)
@@ -313,8 +313,6 @@ SESSIONS = PageModule(
         route("/sessions/{session_id}/end", end, methods=["POST"]),
     ),
 )
-
-
 MAX_TURNS = 50  # that a page shows
 
 

@@ -116,7 +116,7 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
     of_lessons = {
         row.id: Line(row.id, row.line, row.project, row.learned_at, row.body["sessions"]) for row in news.lessons
     }
-    said = [of_lessons[row.id] for row in news.lessons if row.kind == "order"]
+    orders = [of_lessons[row.id] for row in news.lessons if row.kind == "order"]
     broke = [of_lessons[row.id] for row in news.lessons if row.kind in FRICTION_KINDS]
     runs = [of_lessons[row.id] for row in news.lessons if row.kind not in ("order", *FRICTION_KINDS)]
     known = [read_lesson(row) for row in news.lessons]
@@ -135,7 +135,7 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
     more = {kind: news.more.get(kind, 0) for kind in KINDS}
     weak = more["solutions"] + len(new) - len(fixes)
     cards = [
-        _make_card("You said", "/facts", "all facts", [*facts, *said], more["facts"] + more["changed"], latest),
+        _make_card("You said", "/facts", "all facts", [*facts, *orders], more["facts"] + more["changed"], latest),
         _make_card("It broke, this fixed it", "/solutions", "all fixes", broke, weak, latest),
         _make_card("How things run here", "/procedures", "all procedures", runs, more["procedures"], latest),
     ]

@@ -11,7 +11,7 @@ from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.service.database import verify_database
-from consolidator.service.sessions.state import read_state
+from consolidator.service.sessions.listing import read_state
 from consolidator.settings import Settings
 from consolidator.store.log.fold_check import FoldCheck, check_folds
 from consolidator.testing import ModelServer, ScriptedReply

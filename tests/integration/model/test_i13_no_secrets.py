@@ -27,9 +27,9 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
-from consolidator.service.sessions.state import summarize_session
+from consolidator.service.sessions.listing import summarize_session
 from consolidator.settings import Settings
-from consolidator.store.memory import listing, lookup
+from consolidator.store.memory import listing
 from tests.dumps import dump
 from tests.nights import approval_granted, assert_ledger_balances, query_number, query_rows, run_next_night
 from tests.support import assert_invariants, assistant_response, call_and_result, log_events, tool_call, user_message
@@ -145,7 +145,7 @@ async def _assert_answers_hide_secrets(database: Database, settings: Settings) -
     for session in SESSIONS:
         answers += [await summarize_session(database, session), await suggest_next_calls(database, session)]
     async with database.connection() as conn:
-        answers += [await listing.list_facts(conn, FactFilter()), await lookup.list_rejected(conn, MemoryFilter())]
+        answers += [await listing.list_facts(conn, FactFilter()), await listing.list_rejected(conn, MemoryFilter())]
     for text in CREDENTIALS.values():
         answers.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
     assert not find_leaked_kinds(json.dumps(answers, default=encode_json, ensure_ascii=False))

@@ -12,10 +12,11 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.jobs.model.extraction import Known
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.observations import (
     KnownObservation,
     ProjectWords,
@@ -240,6 +241,11 @@ def test_a_guess_an_order_or_an_excuse_is_not_believed(quote: str, sentence: str
         ("skills appear in both `a.py` and `b.py`", "Skills stand in both `a.py` and `b.py`."),
         ("`add-user` needs redis", "`add-user` needs a running redis."),
         ("`cat` has no such option here", "`cat` has no option `-A` here."),
+        ("`.husky/x.sh` is unrelated to it", "`.husky/x.sh` shows as changed, unrelated to a task."),
+        ("`dist/` is gitignored, so left out", "`dist/` is gitignored."),
+        ("`b.py` has the templates again", "Templates for rules and skills are kept twice: in `a.py` and `src/b.py`."),
+        ("`items[i]` is undefined for an empty list", "`items[i]` may be `undefined`."),
+        ("`a.py` has it before `/api/orders/:id`", "`a.py` matches `/api/orders/:id` last."),
     ],
 )
 def test_what_only_looks_like_an_order_an_excuse_a_guess_or_a_strangers_name_is_believed(
@@ -413,6 +419,34 @@ def test_words_that_most_sessions_have_do_not_show_an_observation_anew() -> None
     ):
         candidates, rejected = candidates_of(talk, quote, "", 1, key="again", known=known, words=words)
         assert (len(candidates), rejected) == (not reasons, reasons)
+
+
+def test_what_is_known_is_shown_anew_by_words_of_its_own() -> None:
+    sentence = f"`lint` failed; after `sed -n 4p` it worked. An agent's reason: its cache is stale. {'So it is. ' * 20}"
+    known = KnownObservation("lint", "observed_failure", "x", sentence)
+    talk = [user_message("Go."), assistant_response("The cache was stale again.")]
+    candidates, rejected = candidates_of(talk, "The cache was stale", "", 1, key="again", known=known)
+    assert ([candidate.quarantined for candidate in candidates], rejected) == ([None], [])
+    hedged = [user_message("Go."), assistant_response("The cache may be stale.")]
+    assert candidates_of(hedged, "The cache may be stale", "", 1, key="again", known=known)[0] == []
+
+
+def test_a_question_shows_what_each_of_its_sessions_may_show_anew() -> None:
+    """What a program knows comes last, and words that most sessions have bring nothing."""
+    names = ("cache", "parser", "router", "commit")
+    known = [KnownObservation(name, "observed_structure", name, f"The {name} of `x.py` is odd.") for name in names]
+    known += [KnownObservation("x", "observed_failure", str(n), f"`x` failed: {n}, the cache.") for n in range(12)]
+    chunks = [
+        TranscriptChunk((TranscriptLine(1, "A", f"The {name} is odd, and {said}.", NOON),))
+        for name, said in (("cache", "a commit"), ("parser", "a commit"))
+    ]
+    words = ProjectWords(tuple(frozenset({"commit", "odd", "py", "x"}) for _ in range(9)))
+    hint = Known("", tuple(known), words).hint(chunks, 2400)
+    assert ["The cache of" in hint, "The parser of" in hint, "The router of" in hint, "The commit of" in hint] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert hint.count("failed") == 9
+    assert len(Known("", tuple(known), words).hint(chunks, 40)) < 100  # a small window
 
 
 COMMITTED = [

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from ulid import ULID
 
+from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
-from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.daily import list_weeks
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import list_facts
+from consolidator.service.memory.guarding import guard_call, may_act
 from consolidator.service.memory.lessons import choose_lesson, list_lessons
 from consolidator.service.memory.proving import prove_lessons
 from consolidator.service.nights.night_digest import preview_digest
@@ -25,7 +31,7 @@ from consolidator.store.memory.lessons import LessonRow, lesson_id
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.conftest import OpenDatabase
 from tests.nights import run_next_night
-from tests.runtime import create_settings
+from tests.runtime import create_settings, open_agent, send_and_collect
 from tests.support import call_and_result, later, log_events, user_message
 
 SHOP = "/work/shop"
@@ -180,3 +186,110 @@ async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_ev
     await run_next_night(database, clock, settings)
     after = await load_wrapper(database)
     assert (after.body["failures"], after.body["sessions"]) == (before.body["failures"], before.body["sessions"])
+
+
+async def drive(database: Database, tools: list[Any], *commands: str) -> list[tuple[str, str]]:
+    """Have a model of our runtime make calls of a shell in the shop; return what it was told of each."""
+    calling = ScriptedReply.calling(*(("bash", {"command": command}) for command in commands))
+    async with ModelServer(answers=[calling, "Done."]) as server, open_agent(database, server, tools) as agent:
+        agent.harness.guard = partial(guard_call, database)
+        session = await agent.create("coder", project=SHOP)
+        await send_and_collect(session, "go")
+        messages = server.requests[-1]["messages"]
+    shown = {call["id"]: call["function"]["arguments"] for m in messages for call in m.get("tool_calls") or ()}
+    return [(shown[m["tool_call_id"]], m["content"]) for m in messages if m["role"] == "tool"]
+
+
+async def test_our_runtime_guards_a_call_in_its_shadow_first_and_acts_once_a_person_says_yes(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    ran: list[str] = []
+
+    @tool(idempotent=True)
+    async def bash(command: str) -> Outcome:
+        """Run a command."""
+        ran.append(command)
+        return Outcome.failed(WRONG[1]) if command.startswith("wrap") else Outcome("12 passed")
+
+    for number in range(3):
+        await log_session(database, f"u{number}", WRONG, RIGHT)
+    await run_next_night(database, clock, settings)
+    row = await load_wrapper(database)
+
+    assert await drive(database, [bash], WRONG[0]) == [('{"command": "wrap pnpm run test"}', f"[error] {WRONG[1]}")]
+    await run_next_night(database, clock, settings)
+    worth = Worth.from_json((await load_wrapper(database)).body["worth"])
+    assert (worth.prevented, worth.wrong, worth.told.sessions) == (1, 0, 0)  # it would have been right; nobody was told
+
+    await choose_lesson(database, row.id, corrects=True)
+    ((arguments, told),) = await drive(database, [bash], f"cd api && {WRONG[0]}")
+    assert arguments == '{"command": "cd api && pnpm run test"}'
+    assert told.startswith("12 passed\n[harness: `wrap pnpm …` always fails here")
+    assert ran == ["wrap pnpm run test", "cd api && pnpm run test"]
+    quoted = 'echo "wrap pnpm run test"'
+    assert await drive(database, [bash], quoted) == [(json.dumps({"command": quoted}), "12 passed")]
+    await run_next_night(database, clock, settings)
+    worth = Worth.from_json((await load_wrapper(database)).body["worth"])
+    assert (worth.prevented, worth.wrong, worth.corrected) == (2, 0, 1)
+
+
+async def test_a_precondition_runs_first_where_its_tool_may_run_again_and_a_guard_that_errs_stops(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    lint, fix = ("pnpm run lint", "2 errors: run the formatter", "error"), ("pnpm run lint:fix", "fixed", "ok")
+    for number in range(8):
+        await log_session(database, f"l{number}", lint, fix, ("pnpm run lint", "clean", "ok"))
+    await run_next_night(database, clock, settings)
+    rows = await list_lessons(database, LessonFilter(project=SHOP))
+    row = next(row for row in rows if row.kind == "first_run_fails")
+    await choose_lesson(database, row.id, corrects=True)
+    ran: list[str] = []
+
+    @tool(idempotent=True)
+    async def bash(command: str) -> str:
+        """Run a command."""
+        ran.append(command)
+        return "clean"
+
+    @tool(name="bash")
+    async def bash_once(command: str) -> str:
+        """Run a command; nobody knows whether it may run again."""
+        ran.append(command)
+        return "clean"
+
+    assert [json.loads(arguments)["command"] for arguments, _ in await drive(database, [bash], lint[0], lint[0])] == [
+        fix[0], lint[0], lint[0],
+    ]  # fmt: skip
+    assert ran == [fix[0], lint[0], lint[0]]
+    ran.clear()
+    await drive(database, [bash_once], lint[0])
+    assert ran == [lint[0]]
+    body = {**row.body, "worth": Worth(prevented=18, wrong=1).to_json()}
+    assert may_act(replace(row, corrects=True, body={**body, "worth": Worth(prevented=20, wrong=1).to_json()}))
+    assert not may_act(replace(row, corrects=True, body=body))
+
+
+async def test_a_fact_is_worth_what_a_person_need_not_say_again_and_is_believed_on_whatever_that_is(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    wish = "From now on, always use tabs for indentation."
+
+    async def say(name: str, text: str) -> None:
+        minutes_later(database)
+        await log_events(database, name, [user_message(text)], agent="claude-code", project=SHOP)
+
+    async def explained() -> tuple[str, str]:
+        await run_next_night(database, clock, settings)
+        (fact,) = await list_facts(database, FactFilter(project=SHOP))
+        minutes_later(database)
+        return fact.id, "\n".join((await explain(database, fact.id))["lines"])
+
+    await say("first", wish)
+    fact_id, text = await explained()
+    assert "no figure of worth: no session was told it since it was learned" in text
+    for number in range(3):
+        await tell(database, f"t{number}", f"fact:{fact_id}")
+        await say(f"t{number}", wish if number == 2 else "mend the cart")
+    await say("u0", wish)
+    await say("u1", "mend the till")
+    assert "told in 3 sessions, a person said it again in 1, untold in 1 of 2" in (await explained())[1]

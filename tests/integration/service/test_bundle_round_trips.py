@@ -21,7 +21,7 @@ from consolidator.database.jsonb import dumps
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
-from consolidator.models.seed import Seed
+from consolidator.models.session import Seed
 from consolidator.runtime.lineage.checkpoints import create_checkpoint, restore_checkpoint
 from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, create_child
 from consolidator.service.sessions.bundles import load_bundle

@@ -23,7 +23,7 @@ from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import ImportReport
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
-from consolidator.models.seed import Seed
+from consolidator.models.session import Seed
 from consolidator.models.viewer import Viewer
 from consolidator.runtime.lineage.checkpoints import create_checkpoint
 from consolidator.runtime.lineage.children import ChildRequest, create_child
@@ -31,7 +31,7 @@ from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
-from consolidator.service.sessions.state import read_state
+from consolidator.service.sessions.listing import read_state
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import seeds, sessions

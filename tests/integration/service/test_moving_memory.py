@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import ImportRefused
+from consolidator.errors import ImportRefused, UsageError
 from consolidator.memory.facts.rule_block import BEGIN, END
 from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.service.memory import moving
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts, list_quarantined
@@ -48,6 +50,8 @@ async def test_memory_moves_with_its_evidence_once(
     assert "rtk bun" in text
     assert SECRET not in text
     assert "evil.example" not in text
+    with mock.patch.object(moving, "MAX_ROWS", 1), pytest.raises(UsageError, match="export one --project at a time"):
+        await export_memory(here, KEY)
     at_home = await import_memory(here, read_bundle(text, KEY))
     assert (at_home.new, at_home.known) == (0, text.count("\n") - 2)  # sessions here show it already
 

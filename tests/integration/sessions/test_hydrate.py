@@ -8,7 +8,7 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.session import hydration
-from consolidator.service.sessions.state import hydrate_session
+from consolidator.service.sessions.listing import hydrate_session
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions

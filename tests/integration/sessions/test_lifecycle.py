@@ -13,8 +13,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
-from consolidator.models.seed import Seed
-from consolidator.models.session import SessionFilter, SessionRow
+from consolidator.models.session import Seed, SessionFilter, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.creation import SessionRequest, create_session, open_session

@@ -19,7 +19,7 @@ from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.turn import sessions as people
 from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.sessions.state import list_seeds
+from consolidator.service.sessions.listing import list_seeds
 from consolidator.settings import Settings
 from consolidator.store.sessions.session_list import list_page
 from consolidator.testing import ModelServer

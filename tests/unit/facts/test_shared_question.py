@@ -111,18 +111,23 @@ def test_words_that_no_session_says_are_judged_as_ever() -> None:
 
 def test_recorded_answers_are_found_by_a_sessions_lines_alone_or_beside_others(tmp_path: Path) -> None:
     chunks = [TranscriptChunk((TranscriptLine(1, "P", text, NOON),)) for text in ("Tea, please.", "Milk.", "Salt.")]
-    said = {"line": "P1", "quote": "Tea", "known": "kettle is"}
-    row = {"question": key_of(chunks[0].render()), "facts": [], "again": [said]}
+    said = {"line": "P1", "quote": "Tea"}
+    rows = {
+        key_of(chunks[0].render()): [{**said, "sentence": "kettle is"}, {**said, "sentence": "Tea is here."}],
+        key_of(chunks[2].render()): [{"line": "P1", "quote": "Salt", "sentence": "Tea is here."}],
+    }
     file = tmp_path / "answers.jsonl"
-    file.write_text(json.dumps(row))
+    file.write_text("\n".join(json.dumps({"question": key, "observations": said}) for key, said in rows.items()))
     answers = SessionAnswers(file)
 
     def ask(prompt: str) -> Any:
         messages = [{"content": ""}, {"content": f'K7 "The kettle is here."\n\n{prompt}'}]
         request = {"response_format": {"json_schema": {"name": "facts"}}, "messages": messages}
-        return json.loads(answers(request).text or "")["again"]
+        answer = json.loads(answers(request).text or "")
+        return answer["again"], [item["line"] for item in answer["observations"]]
 
-    assert ask(chunks[0].render()) == [{**said, "known": "K7"}]
+    assert ask(chunks[0].render()) == ([{**said, "known": "K7"}], ["P1"])
+    assert ask(chunks[2].render()) == ([], [])  # what another session was answered with
     shared = SharedQuestion((chunks[1], chunks[0], chunks[2]))
-    assert ask(shared.render()) == [{**said, "line": "s2P1", "known": "K7"}]
-    assert set(answers.unknown) == {key_of(chunk.render()) for chunk in chunks[1:]}
+    assert ask(shared.render()) == ([{**said, "line": "s2P1", "known": "K7"}], ["s2P1", "s3P1"])
+    assert set(answers.unknown) == {key_of(chunks[1].render())}

@@ -259,6 +259,17 @@ def test_a_person_is_read_to_the_end_and_other_lines_have_the_room_that_is_left(
     assert {line.kind for line in chunks[-1].context} == {"P"}
 
 
+def test_what_the_agent_says_of_the_code_is_shown_before_what_it_built_and_not_what_it_intends() -> None:
+    built = [f"Added `step_{number}` to `steps.py` and its {'test ' * 20}." for number in range(40)]
+    plans = "Now add `b.py` there. Let me look at `c.py` first. Step 2: change `d.py` as well."
+    text = f"{' '.join(built)} {plans} The table `orders` lives in `schema.sql` only."
+    (chunk,) = chunks_of(make_events(talk(SAID, "x"), talk(ANSWERED, text), talk(ANSWERED, "Done.")))
+    shown = [line.text for line in chunk.lines if line.kind == "S"]
+    assert "The table `orders` lives in `schema.sql` only." in shown
+    assert 10 < len(shown) < 40
+    assert not any(name in " ".join(shown) for name in ("b.py", "c.py", "d.py"))
+
+
 def test_what_the_agent_explains_below_a_heading_or_a_table_is_shown() -> None:
     text = "# Report\n\n| a | because b |\n\n```\nx because y\n```\nThe build fails because the lock is stale. Next."
     (chunk,) = chunks_of(make_events(talk(SAID, "x"), talk(ANSWERED, text), talk(ANSWERED, "Done.")))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from consolidator.formats.common.fields import fit_payload, occurred_at_field, to_utc_iso
 from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.remotes import asks_remote, find_repository, normalise_remote, read_printed
 from consolidator.hooks.warn import _find_repository
 from consolidator.models.payload import EventType, check_payload
 
@@ -104,3 +106,69 @@ def test_a_payload_is_made_to_fit_and_loses_nothing() -> None:
     fitted = fit_payload(EventType.ASSISTANT_RESPONSE, data)
     assert fitted == {"text": '{"a": 1}', "message_id": "7", "extra": 3}
     check_payload(EventType.ASSISTANT_RESPONSE, fitted)
+
+
+@pytest.mark.parametrize(
+    ("address", "repository"),
+    [
+        ("git@github.com:ann/shop.git", "github.com/ann/shop"),
+        ("https://ann:secret@GitHub.com/ann/shop", "github.com/ann/shop"),
+        ("ssh://git@git.example.org:2222/team/web/shop.git/", "git.example.org/team/web/shop"),
+        ("/srv/git/shop.git", None),
+        ("../shop", None),
+        ("file:///srv/git/shop", None),
+        ("localhost:ann/shop", None),
+    ],
+)
+def test_a_remote_has_one_name_however_it_is_reached(address: str, repository: str | None) -> None:
+    assert normalise_remote(address) == repository
+
+
+def test_a_directory_of_this_machine_speaks_for_itself_whatever_a_log_claims(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    claim = "git@github.com:ann/shop.git"
+    assert find_repository(str(shop), claim) is None
+    (shop / ".git").mkdir()
+    (shop / ".git" / "config").write_text(
+        '[remote "fork"]\n\turl = git@github.com:eve/shop\n[core]\n\tbare = false\n'
+        '[remote "origin"]\n\turl = https://git.example.org/ann/till.git\n'
+    )
+    assert find_repository(str(shop), claim) == "git.example.org/ann/till"
+    with mock.patch("os.geteuid", return_value=-1):
+        assert find_repository(str(shop), claim) is None  # as git does not trust another user's
+
+
+def test_of_a_directory_elsewhere_a_log_is_believed_where_the_folder_has_the_repositorys_name() -> None:
+    assert find_repository("/elsewhere/Shop", "git@github.com:ann/shop.git") == "github.com/ann/shop"
+    assert find_repository("C:/elsewhere/shop", "git@github.com:ann/shop.git") == "github.com/ann/shop"
+    for project, claim in (("/elsewhere/shop2", "git@github.com:ann/shop"), ("/elsewhere/shop", None), (None, "x")):
+        assert find_repository(project, claim) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("git push -u origin main 2>&1 | tail -3", True),
+        ("cd /elsewhere/shop && git remote -v", True),
+        ("git -C /elsewhere/shop pull", True),
+        ("git push fork main", False),
+        ("cd /elsewhere/till && git push", False),
+        ("git push; echo 'To git@github.com:ann/till'", False),
+    ],
+)
+def test_only_what_git_prints_of_this_checkouts_origin_counts(line: str, asks: bool) -> None:
+    assert asks_remote(line, "/elsewhere/shop") is asks
+
+
+@pytest.mark.parametrize(
+    ("printed", "address"),
+    [
+        ("To github.com:ann/shop.git\n   1f2..3e4  main -> main", "github.com:ann/shop.git"),
+        ("origin\tgit@github.com:ann/shop.git (fetch)\norigin\t...", "git@github.com:ann/shop.git"),
+        ("From https://github.com/ann/shop\n * branch  main -> FETCH_HEAD", "https://github.com/ann/shop"),
+        ("Everything up-to-date", None),
+    ],
+)
+def test_the_address_stands_where_git_prints_it(printed: str, address: str | None) -> None:
+    assert read_printed(printed) == address

@@ -243,6 +243,13 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
     assert line.startswith("The commit hook runs `pnpm run test`, `mypy` (0 of 3 commits were refused)")
 
 
+def test_a_folder_that_only_failing_tests_name_is_told_and_not_the_rest_of_a_cut_path() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("pnpm run test", f"tmp/old/cart.test.ts: no such module\n{HOME[2:]}/src/cart.test.ts: failed")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "foreign_folder")] == ["tmp/old"]
+
+
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")

@@ -19,7 +19,7 @@ from consolidator.memory.lessons.worth import (
     wilson_interval,
     without_corrected,
 )
-from consolidator.models.injection import TellingRow
+from consolidator.models.injection import Correction, TellingRow
 from tests.unit.lessons.traced import START, CallLog
 
 NO_WRAPPER = "error: unrecognized subcommand 'pnpm'"
@@ -76,6 +76,19 @@ def test_the_sum_is_the_same_whatever_the_order_and_the_cuts() -> None:
     assert measure(cut, reversed(told)) == whole
 
 
+def test_files_that_change_together_are_counted_by_what_was_left_out_which_is_no_harm() -> None:
+    def both(log: CallLog) -> object:
+        return log.edit("api/types/cart.ts").edit("web/types/cart.ts")
+
+    traces = [*sessions("u", 5, both), *sessions("t", 4, lambda log: log.edit("api/types/cart.ts"))]
+    (lesson,) = [each for each in learn_lessons(traces) if each.kind == "together"]
+    tellings = [TellingRow(f"t{number}", "l_0", START) for number in range(4)]
+    worth = worth_of(measure_lessons([lesson], ["l_0"], traces, tellings)[0])
+    assert (worth.untold.sessions, worth.untold.failed, worth.told.sessions, worth.told.failed) == (5, 0, 4, 4)
+    assert worth.withheld is None
+    assert "left out in 4 of 4" in worth.describe("files were left out")
+
+
 def test_a_session_counts_once_and_not_as_told_where_it_failed_first() -> None:
     """A lesson that pretends to pay: many calls of one session that work, and tellings after the failure."""
 
@@ -117,7 +130,7 @@ def test_advice_that_cannot_be_followed_does_harm() -> None:
     assert (worth.told.failed, worth.told.misled, worth.withheld) == (0, 3, "it does harm")
 
 
-def warn(traces: Sequence[Trace], calls: Sequence[tuple[str, str]], correction: str | None = None) -> Lesson:
+def warn(traces: Sequence[Trace], calls: Sequence[tuple[str, str]], correction: Correction | None = None) -> Lesson:
     """Return the wrapper's lesson; before each call, by session and id, it was told."""
     ids = [str(number) for number in range(99)]
     tellings = [TellingRow(name, id, START, call, "before_call", correction) for name, call in calls for id in ids]

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.errors import UsageError
-from consolidator.models.chunk import PlacedChunk
-from consolidator.models.event import Event
+from consolidator.models.event import Event, PlacedChunk
 from consolidator.models.payload import EventType
 from consolidator.runtime.live.items import (
     Cursor,

@@ -1,0 +1,73 @@
+"""Guards in our runtime: what is known of a call before it runs, counted in any case and acted upon after a yes.
+
+Without a person's yes a guard only notes what it would have done (its shadow). The nights count whether that was right;
+a guard that is wrong once in twenty acts no more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ulid import ULID
+
+from consolidator.database import Database
+from consolidator.memory.calls.harm import find_harm
+from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.telling import unwrap_line, warn_before
+from consolidator.memory.lessons.worth import Worth
+from consolidator.models.injection import Correction, InjectionRow
+from consolidator.models.session import SessionRow
+from consolidator.runtime.turn.harness import Guard
+from consolidator.service.memory.lessons import FAILING_KINDS, MAX_TOLD, LessonRow, read_lesson
+from consolidator.store.facts.visibility import load_person
+from consolidator.store.memory import injections, lessons
+
+
+async def guard_call(database: Database, session: SessionRow, tool: str, arguments: Any, call_id: str) -> Guard | None:
+    """Return what to do about a call that a session is about to make; None for nothing. Count it in any case."""
+    line = shell_command(tool, arguments)
+    if session.project is None or line is None:
+        return None
+    async with database.connection() as conn:
+        person = await load_person(conn, session.id) or ""
+        rows = await lessons.list_lessons(conn, person, session.project, kinds=FAILING_KINDS, limit=MAX_TOLD)
+        earlier = await injections.list_of_session(conn, session.id)
+    rows = [row for row in rows if row.withheld is None]
+    warning = warn_before([read_lesson(row) for row in rows], tool, arguments)
+    if warning is None:
+        return None
+    row = next(row for row in rows if read_lesson(row) == warning.lesson)
+    cited = f"lesson:{row.id}"
+    if warning.lesson.kind == "first_run_fails" and any(cited in each.cited for each in earlier):
+        return None  # it is no first run any more
+    guard = _act(session, row, tool, arguments, line, warning.text) if may_act(row) else None
+    correction: Correction | None = "shadow"
+    if guard is not None:
+        correction = None if guard.arguments is None and guard.first is None else "made"
+    injection = InjectionRow(
+        str(ULID()), session.id, session.agent, session.project, "before_call", [cited], 0, call_id,
+        {} if correction is None else {"correction": correction}, None, database.clock.now(),
+    )  # fmt: skip
+    async with database.transaction(flushed=False) as conn:
+        await injections.add(conn, injection)
+    return guard
+
+
+def may_act(row: LessonRow) -> bool:
+    """Tell whether a person said yes to a lesson's guard, and it was not wrong once in twenty."""
+    return row.corrects and not Worth.from_json(row.body.get("worth", {})).is_stopped
+
+
+def _act(session: SessionRow, row: LessonRow, tool: str, arguments: Any, line: str, text: str) -> Guard:
+    """Return what a guard does: the argument that works, what has to run first, or a note beside the result."""
+    lesson, note = read_lesson(row), f"{text} [lesson:{row.id}]"
+    better = unwrap_line(lesson, line) if lesson.kind == "always_fails" else lesson.instead
+    changed = None if better is None else _with_line(arguments, line, better)
+    if changed is None or find_harm(tool, changed, session.project):
+        return Guard(note)
+    return Guard(note, arguments=changed) if lesson.kind == "always_fails" else Guard(note, first=changed)
+
+
+def _with_line(arguments: Any, line: str, better: str) -> dict[str, Any] | None:
+    named = {name: better for name, value in arguments.items() if value == line} if isinstance(arguments, dict) else {}
+    return {**arguments, **named} if named else None
