@@ -103,7 +103,6 @@ class CompiledProcedure(Plain):
     person: str = ""  # whose sessions did it
     sessions: tuple[str, ...] = ()
     seen_to: str = ""  # when the latest of the recorded calls was made, ISO 8601
-    compiled_at: str = ""  # ISO 8601
     drift: tuple[str, ...] = ()  # in words: how later sessions did it otherwise; told, not kept
 
     @property
