@@ -23,7 +23,7 @@ async def fill(dsn: str) -> dict[str, str]:
         await database.close()
 
 
-def test_a_person_sees_what_agents_are_told_and_forgets_a_line(cli: CommandLine, dsn: str) -> None:
+def test_a_person_sees_what_agents_are_told_and_corrects_and_forgets_a_line(cli: CommandLine, dsn: str) -> None:
     ids = asyncio.run(fill(dsn))
     assert [row["id"] for row in json.loads(cli("commands", *HERE, "--json")[1])] == list(ids.values())
     lines = cli("commands", *HERE)[1].splitlines()
@@ -43,6 +43,9 @@ def test_a_person_sees_what_agents_are_told_and_forgets_a_line(cli: CommandLine,
     assert cli("forget", ids["rtk pnpm"])[0] == 0
     assert PREFIX_LINE not in cli("brief", *HERE)[1]
     assert [row["id"] for row in json.loads(cli("commands", *HERE, "--json")[1])] == [ids["test"], ids["curl"]]
+    assert cli("facts", "--correct", ids["test"], "Run the tests with make test")[0] == 0
+    assert "pnpm run test" not in cli("brief", *HERE)[1]
+    assert "Run the tests with make test" in cli("facts", *HERE)[1]
 
 
 def test_a_moment_that_needs_a_text_says_so(cli: CommandLine) -> None:

@@ -36,3 +36,13 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     assert first not in (await in_thread(run_cli, "rules", environment=environment)).stdout  # accepted all the same
     await in_thread(accept, "y", "write", "AGENTS.md")
     assert "- Read files in full." in file.read_text()
+
+    notes = tmp_path / ".claude" / "projects" / "-shop" / "memory" / "MEMORY.md"  # HOME is tmp_path
+    notes.parent.mkdir(parents=True)
+    notes.write_text("# Notes\n- The shop opens at nine.\n")
+    (notes.parents[1] / "log.jsonl").write_text(f'{{"type": "user", "cwd": "{project}"}}\n')
+    await in_thread(run_cli, "rules", "--write", str(notes), "--yes", environment=environment)
+    assert "nine" in (written := notes.read_text())
+    assert "- Read files in full." in written
+    await in_thread(run_cli, "rules", "--write", str(notes), "--remove", "--yes", environment=environment)
+    assert notes.read_text().strip() == "# Notes\n- The shop opens at nine."

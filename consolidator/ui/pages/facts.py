@@ -119,10 +119,10 @@ async def forget(page: PageRequest) -> Response:
 async def correct(page: PageRequest) -> Response:
     """Put a sentence in place of a fact or a lesson."""
     replaced = page.path_params["memory_id"]
-    fact_id = await remember.correct(page.database, replaced, page.form_fields.get("text", ""), viewer=page.viewer)
-    is_of_fact = fact_id != replaced and not replaced.startswith(LESSON_PREFIX)
+    fact = await remember.correct(page.database, replaced, page.form_fields.get("text", ""), viewer=page.viewer)
+    is_of_fact = fact.id != replaced and not replaced.startswith(LESSON_PREFIX)
     corrected = f"?corrected={replaced}" if is_of_fact else ""
-    return go_back(page, f"/memory/{fact_id}{corrected}", "corrected", fact_id)
+    return go_back(page, f"/memory/{fact.id}{corrected}", "corrected", fact.id)
 
 
 async def undo(page: PageRequest) -> Response:
