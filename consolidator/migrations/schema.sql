@@ -946,7 +946,7 @@ create table injection (
     cited text[] not null default '{}',  -- citations, such as "fact:f_1"
     tokens integer not null default 0,
     call_id text,  -- of a failure: the call that failed
-    fix jsonb not null default '{}',  -- of a failure: the Suggestion as JSON, redacted
+    fix jsonb not null default '{}',  -- of a failure: the Suggestion as JSON, redacted; of a call: possible, made or shadow
     outcome text,  -- worked | failed | not_tried; None where the session's log does not tell yet
     created_at timestamptz not null
 );

@@ -103,7 +103,6 @@ class CompiledProcedure(Plain):
     person: str = ""  # whose sessions did it
     sessions: tuple[str, ...] = ()
     seen_to: str = ""  # when the latest of the recorded calls was made, ISO 8601
-    compiled_at: str = ""  # ISO 8601
     drift: tuple[str, ...] = ()  # in words: how later sessions did it otherwise; told, not kept
 
     @property
@@ -116,7 +115,7 @@ class CompiledProcedure(Plain):
         """The JSON schema of its parameters."""
         properties: dict[str, Any] = {}
         for each in self.parameters:
-            value = {"type": "string", "maxLength": MAX_VALUE}
+            value = {"type": ["number", "string"] if each.kind == "number" else "string", "maxLength": MAX_VALUE}
             shape: dict[str, Any] = {"type": "array", "items": value, "maxItems": MAX_VALUES} if each.is_list else value
             properties[each.name] = {**shape, "description": f"a {each.kind}, such as {'; '.join(each.examples)}"}
         names = [each.name for each in self.parameters]
@@ -178,7 +177,7 @@ class ProcedureRun(Plain):
             return None
         columns = flatten_result(_parse(content))
         bindings = {slot: each for slot, each in self.procedure.bindings.items() if each.step == self.number}
-        taken = {slot: str((columns.get(each.path) or [""])[0]) for slot, each in bindings.items()}
+        taken = {slot: (columns.get(each.path) or [""])[0] for slot, each in bindings.items()}
         for slot, each in bindings.items():
             source = Parameter(f"its result's {each.path or 'text'}, which a later step needs,", "word")
             check_value(source, taken[slot], self.procedure.project)
@@ -212,7 +211,8 @@ def check_value(parameter: Parameter, value: Any, project: str | None) -> None:
     values = value if parameter.is_list else [value]
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_VALUES:
         raise StepRefused(f"{parameter.name} must be a list of 1 to {MAX_VALUES} values")
-    for each in values:
+    for given in values:
+        each = str(given) if _is_number(given) and parameter.kind != "text" else given
         if not isinstance(each, str) or not each.strip() or len(each) > MAX_VALUE:
             raise StepRefused(f"{parameter.name} must be a text of at most {MAX_VALUE:,} characters")
         if each.startswith("-") and parameter.kind != "number":
@@ -225,6 +225,10 @@ def check_value(parameter: Parameter, value: Any, project: str | None) -> None:
             raise StepRefused(f"{parameter.name} must be a number")
         if parameter.kind == "word" and (not _WORD.fullmatch(each) or _CLIMBS.search(each)):
             raise StepRefused(f"{parameter.name} must be one plain word or a path within the project")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_elsewhere(text: str, project: str | None) -> bool:
@@ -406,8 +410,8 @@ class _Compiler:
         if all(value == values[0] for value in values):
             return values[0]
         lists = all(isinstance(value, list) and all(isinstance(each, str) for each in value) for value in values)
-        if not lists and not all(isinstance(value, str) for value in values):
-            raise CannotCompile(f"{name} of step {number + 1} differs, and is no text")
+        if not lists and not all(isinstance(value, str) or _is_number(value) for value in values):
+            raise CannotCompile(f"{name} of step {number + 1} differs, and is neither text nor number")
         return self._slot(number, name, values)
 
     def _slot(self, number: int, name: str, values: Sequence[Any]) -> dict[str, str]:
@@ -422,11 +426,11 @@ class _Compiler:
         for step in range(number):
             for path in self._columns[0][step]:
                 columns = [session[step].get(path) or [None] for session in self._columns]
-                if [str(column[0]) for column in columns] == values:
+                if [str(column[0]) for column in columns] == list(map(str, values)):
                     self.bindings[slot] = Binding(step, path)
                     return {"slot": slot}
         is_list = isinstance(values[0], list)
-        texts = [text for value in values for text in (value if is_list else [value])]
+        texts = [str(text) for value in values for text in (value if is_list else [value])]
         if any(_is_elsewhere(text, self._project) for text in texts):
             raise CannotCompile(f"step {number + 1} has a path outside the project, and it differs")
         kind = "text"
@@ -434,7 +438,7 @@ class _Compiler:
             kind = "number"
         elif all(_WORD.fullmatch(text) and not _CLIMBS.search(text) for text in texts):
             kind = "word"
-        examples = [" ".join(self._redact(" ".join(v) if is_list else v).split())[:80] for v in values]
+        examples = [" ".join(self._redact(" ".join(v) if is_list else str(v)).split())[:80] for v in values]
         self.parameters[slot] = Parameter(slot, kind, is_list, tuple(dict.fromkeys(examples))[:MAX_EXAMPLES])
         return {"slot": slot}
 
@@ -477,7 +481,7 @@ def _fill(value: Any, values: Mapping[str, Any]) -> Any:
         if isinstance(part, str):
             words.append(filled)
         else:
-            words += map(shlex.quote, filled if isinstance(filled, list) else [filled])
+            words += [shlex.quote(str(each)) for each in (filled if isinstance(filled, list) else [filled])]
     return " ".join(words)
 
 

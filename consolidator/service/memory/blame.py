@@ -56,7 +56,7 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
         raise UsageError(f"event {seq} of this session is no call; `session events` lists them")
     async with database.connection() as conn:
         for row in reversed(await injections.list_of_session(conn, call.session_id)):
-            if row.created_at <= call.occurred_at:
+            if row.created_at <= call.occurred_at and row.fix.get("correction") != "shadow":
                 told |= {cited.partition(":")[2]: (row.moment, row.created_at) for cited in row.cited}
     arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments"), redact))
     line = " ".join(arguments.values())

@@ -60,10 +60,9 @@ async def compile_by_id(database: Database, procedure_id: str, *, person: str = 
     name = skill_name(row.title, row.id)
     blank = CompiledProcedure(row.id, name, row.title, (), agent=row.agent, project=row.project, person=person)
     try:
-        compiled = compile_procedure(blank, instances, redact)
+        return compile_procedure(blank, instances, redact)
     except CannotCompile as error:
         raise UsageError(f"{row.title} cannot be compiled: {error}") from error
-    return replace(compiled, compiled_at=database.clock.now().isoformat())
 
 
 async def save_compiled(database: Database, procedure_id: str, compiled: CompiledProcedure | None) -> ProcedureRow:

@@ -20,6 +20,7 @@ from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import describe_peer
 from consolidator.models.memory_filter import LessonFilter
+from consolidator.service.memory.compiling import list_compiled
 from consolidator.service.memory.learned import LearnedSection, list_sections, load_learned
 from consolidator.service.memory.lessons import describe_worth, list_lessons
 from consolidator.service.memory.rules import RuleProposal, list_rules
@@ -178,7 +179,12 @@ async def _compose(
     digest = compose_digest(news, rules, told_waiting=told_waiting, now=database.clock.now(), zone=zone)
     rows = await list_lessons(database, LessonFilter(limit=_MAX_READ))
     rows_told = [row for row in rows if row.body.get("worth", {}).get("sessions") and row.harm is None][:MAX_LINES]
-    if digest is None or not rows_told:
-        return digest
-    lines = [f"- {_quote(row.line)} {describe_worth(row)}" for row in rows_told]
-    return replace(digest, body="\n".join([digest.body, "**What came of telling lessons**", "", *lines, ""]))
+    blocks = {
+        "What came of telling lessons": [f"- {_quote(row.line)} {describe_worth(row)}" for row in rows_told],
+        "Compiled procedures that sessions now do otherwise": [
+            f"- {_quote(tool.title)}: {'; '.join(map(_quote, tool.drift))}"
+            for tool in await list_compiled(database) if tool.drift
+        ][:MAX_LINES],
+    }  # fmt: skip
+    more = [line for title, lines in blocks.items() if lines for line in ("", f"**{title}**", "", *lines)]
+    return digest and replace(digest, body="\n".join([digest.body.removesuffix("\n"), *more, ""]))

@@ -43,7 +43,7 @@ with chance as (
 ), spent as (
     select date_trunc('week', created_at at time zone 'UTC')::date as monday, sum(tokens) as tokens,
            count(distinct session_id) as sessions
-    from injection where created_at >= %(since)s group by 1
+    from injection where created_at >= %(since)s and fix ->> 'correction' is distinct from 'shadow' group by 1
 ), weeks as (select monday from chance union select monday from spent)
 select weeks.monday,
        coalesce(failure.told, 0)::bigint as told, coalesce(failure.told_failed, 0)::bigint as told_failed,

@@ -25,11 +25,13 @@ update injection set outcome = %(outcome)s where id = %(id)s
 delete from injection where created_at < %(cutoff)s and array_to_string(cited, ' ') not like '%%lesson:%%'
 
 -- name: sum_by_moment
+-- Without the shadows of guards, which told nobody anything.
 select moment, count(*) as times, count(distinct session_id) as sessions, sum(tokens)::bigint as tokens,
        count(*) filter (where outcome = 'worked') as worked,
        count(*) filter (where outcome = 'failed') as failed,
        count(*) filter (where outcome = 'not_tried') as not_tried
-from injection where created_at >= %(since)s group by moment order by moment
+from injection where created_at >= %(since)s and fix ->> 'correction' is distinct from 'shadow'
+group by moment order by moment
 
 -- name: tellings
 -- Which lessons some sessions were told.

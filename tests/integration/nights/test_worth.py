@@ -223,6 +223,9 @@ async def test_our_runtime_guards_a_call_in_its_shadow_first_and_acts_once_a_per
     worth = Worth.from_json((await load_wrapper(database)).body["worth"])
     assert (worth.prevented, worth.wrong, worth.told.sessions) == (1, 0, 0)  # it would have been right; nobody was told
 
+    async with database.connection() as conn:
+        assert await injections.sum_by_moment(conn, later(clock.now(), days=-9)) == []
+
     await choose_lesson(database, row.id, corrects=True)
     ((arguments, told),) = await drive(database, [bash], f"cd api && {WRONG[0]}")
     assert arguments == '{"command": "cd api && pnpm run test"}'

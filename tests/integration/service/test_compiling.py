@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.compiling import compile_by_id, list_compiled, next_step, save_compiled
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
+from consolidator.service.nights.night_digest import preview_digest
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import run_next_night
@@ -173,3 +175,31 @@ async def test_a_tool_goes_with_the_sessions_that_it_rests_on(
     plan = await plan_erasure(database, session=compiled.sessions[0])
     await erase_sessions(database, settings, plan, reason="asked to")
     assert await load_procedures(database) == []
+
+
+async def test_drift_is_in_the_list_and_in_the_nights_digest(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async def work(name: str, *, packs: bool) -> None:
+        packed = ("packed", "ok") if packs else ("no space left on the device", "error")
+        events = [
+            *call_and_result("a", "Bash", {"command": "make check"}, "12 passed"),
+            *call_and_result("b", "Bash", {"command": "make pack"}, *packed),
+            *(call_and_result("c", "Bash", {"command": f"git tag v{name[1:]}"}, "") if packs else []),
+        ]
+        await log_events(database, name, [user_message("release it"), *events], agent="coder", project=PROJECT)
+
+    for number in range(3):
+        await work(f"r{number}", packs=True)
+    await run_next_night(database, clock, settings)
+    row = next(row for row in await list_procedures(database) if "git tag" in row.title)
+    await save_compiled(database, row.id, await compile_by_id(database, row.id))
+    assert [tool.drift for tool in await list_compiled(database)] == [()]
+    for number in range(4):
+        await work(f"x{number}", packs=False)
+    await run_next_night(database, clock, settings)
+    (tool,) = await list_compiled(database)
+    assert tool.drift == ("make pack failed at the end of 4 of 4 sessions since, first in x0",)
+    digest = await preview_digest(database, settings, since=clock.now() - timedelta(days=9))
+    assert digest is not None
+    assert "make pack failed at the end of 4 of 4 sessions since" in digest.body

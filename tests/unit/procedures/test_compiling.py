@@ -89,6 +89,20 @@ def test_a_run_goes_from_result_to_result() -> None:
     ]
 
 
+def test_numbers_stay_numbers() -> None:
+    orders = [
+        instance(n, ("find_order", {"order": 40 + n}, f'{{"item": {70 + n}}}'), ("ship", {"item": 70 + n}, "shipped"))
+        for n in range(3)
+    ]
+    run = compiled(orders).begin({"order": 5})
+    assert run.call() == ("find_order", {"order": 5})
+    following = run.after("ok", '{"item": 9}')
+    assert following is not None
+    assert following.call() == ("ship", {"item": 9})
+    with pytest.raises(StepRefused, match="a number"):
+        compiled(orders).begin({"order": "all"})
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
