@@ -286,7 +286,13 @@ async def _learn_history(place: Place) -> None:
             def show_progress(done: int, total: int, name: str) -> None:
                 bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {shorten(name, 60)}")
 
-            report = await import_history(database, place, stop, None if bar.disable else show_progress)
+            async def learn_latest() -> None:
+                bar.update(bar.task_ids[0], description="learning from the latest week")
+                await learn_history(database, settings, stop)
+                print_note("learned from the latest week: `consolidator learned` shows it; older sessions follow")
+
+            progress = None if bar.disable else show_progress
+            report = await import_history(database, place, stop, progress=progress, latest_read=learn_latest)
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return

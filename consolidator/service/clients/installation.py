@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -176,7 +176,12 @@ def describe_install(place: Place) -> InstallState:
 
 
 async def import_history(
-    database: Database, place: Place, stop: asyncio.Event, progress: Callable[[int, int, str], None] | None = None
+    database: Database,
+    place: Place,
+    stop: asyncio.Event,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+    latest_read: Callable[[], Awaitable[None]] | None = None,
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights

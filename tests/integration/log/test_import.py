@@ -20,6 +20,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, NotFound
+from consolidator.jobs.importing import importer
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.retention import prune
 from consolidator.llm import WORKING_FOLDER
@@ -168,6 +169,23 @@ async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
         await import_sources(database, [ImportSource(tmp_path)], stop=stop, strict=True)
     await import_sources(database, [ImportSource(tmp_path)])
     assert await read_texts(database) == {"s": expected_texts(3), "t": expected_texts(3, "t")}
+
+
+async def test_the_latest_week_of_a_long_history_comes_first_and_something_is_learned_from_it(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importer, "LONG_HISTORY", 0)
+    old = write_log(tmp_path / "a.jsonl", user_lines(3, "old"))
+    os.utime(old, (0, 0))
+    write_log(tmp_path / "b.jsonl", user_lines(3, "new"))
+    read: list[dict[str, list[str]]] = []
+
+    async def learn() -> None:
+        read.append(await read_texts(database))
+
+    await import_sources(database, [ImportSource(tmp_path)], latest_read=learn)
+    assert read == [{"new": expected_texts(3, "new")}]
+    assert (await read_texts(database)).keys() == {"old", "new"}
 
 
 async def test_a_path_that_does_not_exist_is_named(database: Database, tmp_path: Path) -> None:
