@@ -191,7 +191,7 @@ async def import_history(
     if not folders:
         return None
     sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]
-    return await import_sources(database, sources, stop=stop, progress=progress)
+    return await import_sources(database, sources, stop=stop, progress=progress, latest_read=latest_read)
 
 
 async def learn_history(
