@@ -229,7 +229,7 @@ class MemoryTools:
         Call it again with that call's result added. It ends at the first result that does not look as it did before.
         """
         tools = await list_compiled(self.database, viewer=self.viewer())
-        procedure = next((each.procedure for each in tools if each.procedure.name == name), None)
+        procedure = next((each for each in tools if each.name == name), None)
         if procedure is None:
             return fit_lines(texts.compiled_lines(tools), CONFIRMATION_BUDGET)
         following = next_step(procedure, parameters or {}, results or [])

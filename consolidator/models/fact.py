@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -137,3 +138,39 @@ class FactVersionRow:
     superseded_at: datetime | None
     superseded_by: str | None = None
     superseded_reason: SupersededReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingFact:
+    """A fact that a candidate may be about: one that is believed, or that a person told memory to forget."""
+
+    id: str
+    subject: str
+    predicate: str
+    value: str
+    sentence: str
+    single_valued: bool
+    trust: str
+    forgotten: bool = False
+    valid_from: datetime | None = None  # since when it is true, if that is known
+    valid_to: datetime | None = None
+    said_at: datetime | None = None  # when its latest evidence was said
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedFact:
+    """A fact as it is compared: whose it is, what it says, and the turns that prove it."""
+
+    id: str
+    agent: str
+    level: str
+    owner: str  # the project or peer; "" for the agent itself
+    subject: str
+    predicate: str
+    sentence: str
+    turns: Sequence[str]  # "session:seq" of each piece of evidence
+
+    @property
+    def line(self) -> str:
+        """The fact for people."""
+        return f"{self.agent}: {self.sentence}"

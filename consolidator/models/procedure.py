@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,10 @@ class ProcedureRow:
     cause: str
     audience: str = ALL
     compiled: dict[str, Any] | None = None  # `CompiledProcedure` as JSON, where a person said yes to it
+
+    def as_seen_by(self, person: str) -> ProcedureRow:
+        """Return it without the tool that was made of another person's sessions."""
+        return self if not self.compiled or self.compiled["person"] == person else replace(self, compiled=None)
 
     @property
     def mostly_fails(self) -> bool:

@@ -156,3 +156,18 @@ class SpendRow:
     turn: int
     reserved_at: datetime
     settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a group of calls cost."""
+
+    name: str
+    calls: int
+    input_tokens: int  # cached ones included
+    cached_tokens: int
+    output_tokens: int
+    cost: Decimal  # USD
+    set_aside: Decimal  # USD, for calls under way
+    unpriced: int  # calls of models whose price is unknown
+    cheap_share: float | None  # of the priced calls, those of a cheaper model than the session's; None without any

@@ -14,6 +14,7 @@ from consolidator.cli.agents.options import ToolOptions
 from consolidator.cli.common import TERMINAL, SessionName, parse_moment, read_text, run, run_configured, run_in
 from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError
+from consolidator.models.run import Cost
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.driver import DUE_OUTCOMES
 from consolidator.runtime.session.access import find_session_id, load_session
@@ -21,7 +22,7 @@ from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, 
 from consolidator.runtime.session.tasks import OUTCOMES, TaskRow, finish_task, list_tasks, start_task
 from consolidator.runtime.turn.sessions import decide_approval, resolve_call, send_message, stop_turn
 from consolidator.runtime.turn.wake import WakeResult, find_row
-from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
+from consolidator.service.agents.costs import COST_GROUPINGS, load_costs
 from consolidator.service.database import Database
 from consolidator.settings import Settings
 

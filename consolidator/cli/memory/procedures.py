@@ -17,7 +17,6 @@ from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.compiling import (
     CompiledProcedure,
     compile_by_id,
-    compiled_skill,
     list_calls,
     list_compiled,
     save_compiled,
@@ -90,13 +89,11 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
 
 _COMPILED = table(
     "compiled procedures",
-    "tool, steps=title, >sessions, drift, of",
+    "tool=name, steps=title, >sessions, drift, of",
     nothing="no procedure is compiled: `consolidator compile ID` makes a tool of one",
-    tool=lambda tool: tool.procedure.name,
-    steps=lambda tool: tool.procedure.title,
-    sessions=lambda tool: len(tool.procedure.sessions),
+    sessions=lambda tool: len(tool.sessions),
     drift=lambda tool: "; ".join(tool.drift) or "-",
-    of=lambda tool: owner_name(tool.procedure.project, tool.procedure.agent),
+    of=lambda tool: owner_name(tool.project, tool.agent),
 )
 
 
@@ -109,9 +106,6 @@ def compile_command(
         list[str] | None,
         typer.Option("--dry-run", metavar="NAME=VALUE", help="Only show the calls with this parameter; repeat."),
     ] = None,
-    skill: Annotated[
-        Path | None, typer.Option(metavar="DIR", parser=parse_path, help="Also write it there as an Agent Skill.")
-    ] = None,
     peer: Annotated[str | None, typer.Option(help="From this person's sessions, for them; by default yours.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Make it a tool no more.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -122,7 +116,7 @@ def compile_command(
     approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call itself.
     """
     if procedure is None:
-        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.as_json() for tool in tools])
+        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.to_json() for tool in tools])
         return
     if remove:
         row = run(save_compiled, procedure, None)
@@ -138,13 +132,7 @@ def compile_command(
     if not yes:
         confirm(f"Make the tool {compiled.name} of it?", "nothing was changed")
     run(save_compiled, compiled.id, compiled)
-    files = []
-    if skill is not None:
-        name, text = run(compiled_skill, compiled)
-        files.append(skill / name / "SKILL.md")
-        files[0].parent.mkdir(parents=True, exist_ok=True)
-        files[0].write_text(text, encoding="utf-8")
-    emit({**compiled.to_json(), "files": files}, f"{compiled.name} is a tool from the next start of a harness on")
+    emit(compiled.to_json(), f"{compiled.name} is a tool from the next start of a harness on")
 
 
 def _show_compiled(compiled: CompiledProcedure) -> None:

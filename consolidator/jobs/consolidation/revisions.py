@@ -29,7 +29,7 @@ from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
-from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
+from consolidator.memory.facts.fact_diff import diff_facts
 from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
@@ -114,18 +114,14 @@ async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
     async with database.transaction() as conn:
         agents = {*await revisions.list_agents(conn, revision), *await scopes.list_agents_with_news(conn)}
         await scopes.lock_agents(conn, agents)
-        before = await _list_believed(conn)
+        before = await revisions.list_believed(conn)
         await revisions.activate_candidates(conn, revision)
         for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
             await decide_by_code(conn, agent)
             await reconcile_agent(conn, agent, Provenance("rehearsal", "run", database.clock.now()), Changes())
-        after = await _list_believed(conn)
+        after = await revisions.list_believed(conn)
         raise psycopg.Rollback
     return {"revision": revision, "model": row.model, "status": row.status, **asdict(diff_facts(before, after))}
-
-
-async def _list_believed(conn: Connection) -> list[BelievedFact]:
-    return [BelievedFact(**asdict(row)) for row in await revisions.list_believed(conn)]
 
 
 async def promote_revision(

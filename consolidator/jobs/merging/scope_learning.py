@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from consolidator.memory.procedures.digest import unpack_terms
 from consolidator.memory.procedures.key_counts import Ints, hash_text
 from consolidator.memory.procedures.key_sums import KeySums, concatenate
 from consolidator.memory.procedures.key_texts import KeyTexts
-from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns, task_outcome
+from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule
 from consolidator.memory.procedures.publishing import PublishedScope, publish_scope
 from consolidator.models.audience import ALL
@@ -48,17 +48,7 @@ class Audience:
 async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
     """Return the digests that a scope is learned from, the latest first."""
     rows = await digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
-    arrays = []
-    for row in rows:
-        packed = (row.sequence, row.seqs, row.keys, row.counts)
-        sequence, seqs, keys, counts = (np.frombuffer(ints, np.int64) for ints in packed)
-        arrays.append(
-            DigestArrays(
-                row.session_id, row.root_id, sequence, seqs, keys, counts, last_at=row.last_at, project=row.project,
-                outcome=task_outcome(keys), peer=row.peer,
-            )
-        )  # fmt: skip
-    return arrays
+    return [DigestArrays.unpack(**asdict(row)) for row in rows]
 
 
 async def learn_scope(

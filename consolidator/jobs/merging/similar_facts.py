@@ -17,15 +17,15 @@ from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import ExistingFact, own_fact_id
+from consolidator.memory.facts.decisions import own_fact_id
 from consolidator.memory.facts.reconcile import scope_of
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import word_key
-from consolidator.models.fact import UNKNOWN_START
+from consolidator.models.fact import ExistingFact
 from consolidator.store.facts import facts
-from consolidator.store.facts.facts import ComparableFactRow, OwnedAttribute, Owner
+from consolidator.store.facts.facts import OwnedAttribute, Owner
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 MAX_SEARCH_WORDS = 24  # words of a candidate's sentence that are searched for
@@ -56,7 +56,7 @@ async def find_similar_facts(
         matches[candidate.id] |= dict.fromkeys([*near, *forgotten.get(_owner_of(candidate), ())])
     existing = await facts.load_comparable(conn, sorted({fact_id for ids in matches.values() for fact_id in ids}))
     return {
-        candidate_id: [_existing_fact(existing[fact_id]) for fact_id in ids if fact_id in existing]
+        candidate_id: [existing[fact_id] for fact_id in ids if fact_id in existing]
         for candidate_id, ids in matches.items()
     }
 
@@ -71,23 +71,6 @@ def _search_scope(candidate: Candidate) -> int:
     """Return the number of the scope in which the index has a candidate's fact."""
     agent, _, project, peer = scope_of(candidate)
     return scope_sizes.SearchScope(agent, project, peer).number
-
-
-def _existing_fact(row: ComparableFactRow) -> ExistingFact:
-    is_stated = row.trust == "person"
-    return ExistingFact(
-        row.id,
-        row.subject,
-        row.predicate,
-        row.value,
-        row.sentence,
-        is_stated or bool(row.single_valued),
-        row.trust,
-        forgotten=row.superseded_at is not None,
-        valid_from=None if row.valid_from == UNKNOWN_START else row.valid_from,
-        valid_to=row.valid_to,
-        said_at=row.said_at,
-    )
 
 
 async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:

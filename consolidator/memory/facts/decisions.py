@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.reconcile import fact_id, scope_of
+from consolidator.models.fact import ExistingFact
 
 OPERATIONS = ("add", "reinforce", "refine", "supersede", "noop")
 BY_CODE = "code"  # who decided, where it was no model
 MAX_REASON_CHARS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ExistingFact:
-    """A fact that a candidate may be about: one that is believed, or that a person told memory to forget."""
-
-    id: str
-    subject: str
-    predicate: str
-    value: str
-    sentence: str
-    single_valued: bool
-    trust: str
-    forgotten: bool = False
-    valid_from: datetime | None = None  # since when it is true, if that is known
-    valid_to: datetime | None = None
-    said_at: datetime | None = None  # when its latest evidence was said
 
 
 @dataclass(frozen=True, slots=True)

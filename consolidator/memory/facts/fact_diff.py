@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.text.similarity import SIMILAR, word_overlap
-
-
-@dataclass(frozen=True, slots=True)
-class BelievedFact:
-    """A fact as it is compared: whose it is, what it says, and the turns that prove it."""
-
-    id: str
-    agent: str
-    level: str
-    owner: str  # the project or peer; "" for the agent itself
-    subject: str
-    predicate: str
-    sentence: str
-    turns: Sequence[str]  # "session:seq" of each piece of evidence
-
-    @property
-    def line(self) -> str:
-        """The fact for people."""
-        return f"{self.agent}: {self.sentence}"
-
-    @property
-    def attribute(self) -> tuple[str, str, str, str, str]:
-        """What it answers, and whose it is."""
-        return self.agent, self.level, self.owner, self.subject.casefold(), normalize_value(self.predicate)
+from consolidator.models.fact import BelievedFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +41,11 @@ def diff_facts(before: Iterable[BelievedFact], after: Iterable[BelievedFact]) ->
     )
 
 
+def _attribute(fact: BelievedFact) -> tuple[str, str, str, str, str]:
+    """Return what a fact answers, and whose it is."""
+    return fact.agent, fact.level, fact.owner, fact.subject.casefold(), normalize_value(fact.predicate)
+
+
 def _rank_pairs(lost: Mapping[str, BelievedFact], added: Mapping[str, BelievedFact]) -> list[tuple[str, str]]:
     """Return the pairs of ids that may be one fact, the likeliest first.
 
@@ -73,13 +55,13 @@ def _rank_pairs(lost: Mapping[str, BelievedFact], added: Mapping[str, BelievedFa
     by_attribute: dict[object, list[BelievedFact]] = {}
     by_turn: dict[object, list[BelievedFact]] = {}
     for fact in added.values():
-        by_attribute.setdefault(fact.attribute, []).append(fact)
+        by_attribute.setdefault(_attribute(fact), []).append(fact)
         for turn in fact.turns:
             by_turn.setdefault((fact.agent, turn), []).append(fact)
     ranked = set()
     for fact in lost.values():
         same_turn = {other.id for turn in fact.turns for other in by_turn.get((fact.agent, turn), ())}
-        same_attribute = {other.id for other in by_attribute.get(fact.attribute, ())}
+        same_attribute = {other.id for other in by_attribute.get(_attribute(fact), ())}
         for other_id in same_turn | same_attribute:
             overlap = word_overlap(fact.sentence, added[other_id].sentence)
             is_both = other_id in same_turn and other_id in same_attribute

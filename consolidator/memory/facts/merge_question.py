@@ -16,7 +16,6 @@ from consolidator.memory.facts.decisions import (
     MAX_REASON_CHARS,
     OPERATIONS,
     Decision,
-    ExistingFact,
     decide_onto,
     keep_beside,
     own_fact_id,
@@ -24,6 +23,7 @@ from consolidator.memory.facts.decisions import (
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.triage import UnclearCandidate, has_same_predicate
 from consolidator.memory.text import similarity
+from consolidator.models.fact import ExistingFact
 
 MAX_QUESTION_CANDIDATES = 20
 MAX_TOKENS = 2000  # of an answer

@@ -10,13 +10,13 @@ from consolidator.memory.facts.decisions import (
     BY_CODE,
     MAX_REASON_CHARS,
     Decision,
-    ExistingFact,
     decide_onto,
     own_fact_id,
 )
 from consolidator.memory.facts.reconcile import Scope, normalize_value, scope_of
 from consolidator.memory.facts.relations import canonical_relation, is_single_valued
 from consolidator.memory.text import similarity
+from consolidator.models.fact import ExistingFact
 
 MAX_OPTIONS = 6  # facts that are shown with one candidate
 CLOSE_VALUES = 0.5  # share of the shorter value's words that the other has, from which both may be the same

@@ -104,6 +104,7 @@ class CompiledProcedure(Plain):
     sessions: tuple[str, ...] = ()
     seen_to: str = ""  # when the latest of the recorded calls was made, ISO 8601
     compiled_at: str = ""  # ISO 8601
+    drift: tuple[str, ...] = ()  # in words: how later sessions did it otherwise; told, not kept
 
     @property
     def tools(self) -> frozenset[str]:
@@ -121,6 +122,10 @@ class CompiledProcedure(Plain):
         names = [each.name for each in self.parameters]
         return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
 
+    def describe(self) -> list[str]:
+        """Return its calls, one a line, with slots for what is given."""
+        return ProcedureRun(self, {}).describe()
+
     def begin(self, given: Mapping[str, Any]) -> ProcedureRun:
         """Return its run with these parameters. Raises StepRefused for others than its own, and for unfit values."""
         expected = {each.name: each for each in self.parameters}
@@ -128,8 +133,7 @@ class CompiledProcedure(Plain):
             raise StepRefused(f"it takes exactly {', '.join(expected) or 'no parameter'}")
         for name, parameter in expected.items():
             check_value(parameter, given[name], self.project)
-        steps = tuple(replace(step, evidence=()) for step in self.steps)
-        run = ProcedureRun(self.id, self.name, steps, dict(given), dict(self.bindings), project=self.project)
+        run = ProcedureRun(self, given)
         run.check_calls()
         return run
 
@@ -138,30 +142,27 @@ class CompiledProcedure(Plain):
 class ProcedureRun(Plain):
     """A compiled procedure at one of its steps: all that is needed to go on, wherever."""
 
-    procedure: str
-    name: str
-    steps: tuple[CompiledStep, ...]
+    procedure: CompiledProcedure
     values: Mapping[str, Any]  # by slot
-    bindings: Mapping[str, Binding] = field(default_factory=dict)
     number: int = 0  # of the step under way, 0-based
-    project: str | None = None
 
-    @property
-    def step(self) -> CompiledStep:
-        """The step under way."""
-        return self.steps[self.number]
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON, without what it rests on: the log has that in each step's call."""
+        steps = tuple(replace(step, evidence=()) for step in self.procedure.steps)
+        bare = replace(self.procedure, steps=steps, parameters=(), sessions=())
+        return super(ProcedureRun, replace(self, procedure=bare)).to_json()
 
     def check_calls(self) -> None:
         """Raise StepRefused where the values that are known make a call from here on other than the recorded ones."""
-        for number in range(self.number, len(self.steps)):
-            if _slots_of(self.steps[number]) <= self.values.keys():
+        for number, step in enumerate(self.procedure.steps[self.number :], self.number):
+            if set().union(*map(_slots_in, step.arguments.values())) <= self.values.keys():
                 replace(self, number=number).call()
 
     def call(self) -> tuple[str, dict[str, Any]]:
         """Return the tool and arguments of the step. Raises StepRefused for a call that no agent is told."""
-        step = self.step
+        step = self.procedure.steps[self.number]
         arguments = {name: _fill(value, self.values) for name, value in step.arguments.items()}
-        if harm := find_harm(step.tool, arguments, self.project):
+        if harm := find_harm(step.tool, arguments, self.procedure.project):
             raise StepRefused(f"step {self.number + 1} would be a call that {harm}")
         if new := sorted(_powers(step.tool, arguments).difference(step.allowed)):
             raise StepRefused(f"step {self.number + 1} would have {', '.join(new)}, which no recorded call had")
@@ -172,41 +173,38 @@ class ProcedureRun(Plain):
 
         Raises StepRefused for a result that does not look like the recorded ones, and where it lacks a value.
         """
-        self._check_result(status, content)
-        if self.number + 1 == len(self.steps):
+        _check_result(self.procedure.steps[self.number], status, content)
+        if self.number + 1 == len(self.procedure.steps):
             return None
         columns = flatten_result(_parse(content))
-        taken = {}
-        for slot, binding in self.bindings.items():
-            if binding.step == self.number:
-                column = columns.get(binding.path)
-                if not column:
-                    raise StepRefused(f"its result has no {binding.path or 'text'}, which a later step needs")
-                taken[slot] = str(column[0])
-                source = Parameter(f"its result's {binding.path or 'text'}", "word")
-                check_value(source, taken[slot], self.project)
+        bindings = {slot: each for slot, each in self.procedure.bindings.items() if each.step == self.number}
+        taken = {slot: str((columns.get(each.path) or [""])[0]) for slot, each in bindings.items()}
+        for slot, each in bindings.items():
+            source = Parameter(f"its result's {each.path or 'text'}, which a later step needs,", "word")
+            check_value(source, taken[slot], self.procedure.project)
         following = replace(self, number=self.number + 1, values={**self.values, **taken})
         following.check_calls()
         return following
 
-    def _check_result(self, status: str, content: Any) -> None:
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-        if status != "ok":
-            raise StepRefused("it failed" if status == "error" else f"its outcome is {status}")
-        if shell_command(self.step.tool, {"command": ""}) is not None and shows_failure(text):
-            raise StepRefused("its output tells of a failure")
-        present = _words_of(text)
-        if 2 * sum(word in present for word in self.step.expects) < len(self.step.expects):
-            expected = ", ".join(self.step.expects)
-            raise StepRefused(f"its result does not look like the recorded ones, which had the words {expected}")
-
     def describe(self) -> list[str]:
         """Return the calls from here on, one a line, as far as they are known."""
-        lines = []
-        for number, step in enumerate(self.steps[self.number :], self.number + 1):
-            arguments = {name: _show(value, self.values, self.bindings) for name, value in step.arguments.items()}
+        lines, bindings = [], self.procedure.bindings
+        for number, step in enumerate(self.procedure.steps[self.number :], self.number + 1):
+            arguments = {name: _show(value, self.values, bindings) for name, value in step.arguments.items()}
             lines.append(f"{number}. {step.tool} {json.dumps(arguments, ensure_ascii=False)}")
         return lines
+
+
+def _check_result(step: CompiledStep, status: str, content: Any) -> None:
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    if status != "ok":
+        raise StepRefused("it failed" if status == "error" else f"its outcome is {status}")
+    if shell_command(step.tool, {"command": ""}) is not None and shows_failure(text):
+        raise StepRefused("its output tells of a failure")
+    present = _words_of(text)
+    if 2 * sum(word in present for word in step.expects) < len(step.expects):
+        expected = ", ".join(step.expects)
+        raise StepRefused(f"its result does not look like the recorded ones, which had the words {expected}")
 
 
 def check_value(parameter: Parameter, value: Any, project: str | None) -> None:
@@ -463,13 +461,9 @@ def _parse(content: Any) -> Any:
     return content
 
 
-def _slots_of(step: CompiledStep) -> set[str]:
-    parts = [part for value in step.arguments.values() for part in _parts(value)]
+def _slots_in(value: Any) -> set[str]:
+    parts = value.get("line", [value]) if isinstance(value, Mapping) else []
     return {part["slot"] for part in parts if isinstance(part, Mapping) and "slot" in part}
-
-
-def _parts(value: Any) -> list[Any]:
-    return list(value["line"]) if isinstance(value, Mapping) and "line" in value else [value]
 
 
 def _fill(value: Any, values: Mapping[str, Any]) -> Any:
@@ -489,8 +483,7 @@ def _fill(value: Any, values: Mapping[str, Any]) -> Any:
 
 def _show(value: Any, values: Mapping[str, Any], bindings: Mapping[str, Binding]) -> Any:
     """Return an argument as far as it is known, for people."""
-    names = {part["slot"] for part in _parts(value) if isinstance(part, Mapping) and "slot" in part}
-    unknown = {name: f"⟨{name}⟩" for name in names - values.keys()}
+    unknown = {name: f"⟨{name}⟩" for name in _slots_in(value) - values.keys()}
     for name in unknown.keys() & bindings.keys():
         place = bindings[name].path
         unknown[name] = f"⟨{f'{place} of ' if place else ''}the result of step {bindings[name].step + 1}⟩"

@@ -128,6 +128,7 @@ async def _patches_before(
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
 SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
+RERUN_SECONDS = 24 * 3600  # after which a rerun is ended by the nights
 ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
 _PARENTS_OWN = ("system", "template", "seeds", "policy")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
@@ -399,7 +400,8 @@ def _description(
 ) -> dict[str, Any]:
     """Return what a child is for: as its parent; another model has another window."""
     window = parent.context_window if model == parent.model else find_window(model, config)
-    description = {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
+    ttl = RERUN_SECONDS if request.is_rerun else config.get("session_ttl_seconds")  # also of one that was killed
+    description = {"context_window": window, "labels": parent.labels, "ttl_seconds": ttl}
     if request.name is not None:
         description |= {"trigger_type": request.branch_kind, "trigger_id": request.name}
     if request.call is not None:

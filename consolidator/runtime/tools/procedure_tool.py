@@ -20,8 +20,7 @@ from consolidator.store.calls import procedures
 async def load_procedures(database: Database) -> list[CompiledProcedure]:
     """Return the compiled procedures, for a harness."""
     async with database.connection() as conn:
-        rows = await procedures.list_compiled(conn, None)
-    return [CompiledProcedure.from_json(row.compiled) for row in rows]
+        return [CompiledProcedure.from_json(row.compiled) for row in await procedures.list_compiled(conn)]
 
 
 def is_offered(procedure: CompiledProcedure, session: SessionRow, tools: Iterable[str]) -> bool:

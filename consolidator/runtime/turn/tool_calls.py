@@ -313,7 +313,7 @@ class ToolCallRunner:
         note = None
         if run is None:
             done = ProcedureRun.from_json(call.procedure)
-            place = f"step {done.number + 1} of {len(done.steps)} of {done.name}"
+            place = f"step {done.number + 1} of {len(done.procedure.steps)} of {done.procedure.name}"
             try:
                 run = done.after(result["status"], result["content"])
                 note = note if run is not None else f"{place}: all steps are done."

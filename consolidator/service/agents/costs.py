@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -11,25 +10,11 @@ from typing import Any, Literal
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
+from consolidator.models.run import Cost
 from consolidator.store.turns import spend
 
 CostGrouping = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]
 COST_GROUPINGS: tuple[CostGrouping, ...] = ("turn", "session", "agent", "strategy", "day", "model", "purpose")
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a group of calls cost."""
-
-    name: str
-    calls: int
-    input_tokens: int  # cached ones included
-    cached_tokens: int
-    output_tokens: int
-    cost: Decimal  # USD
-    set_aside: Decimal  # USD, for calls under way
-    unpriced: int  # calls of models whose price is unknown
-    cheap_share: float | None  # of the priced calls, those of a cheaper model than the session's; None without any
 
 
 async def load_costs(
@@ -53,13 +38,7 @@ async def load_costs(
         groups = await spend.sum_costs(conn, {**filters, "by": by, "limit": limit})
         totals = await spend.sum_costs(conn, {**filters, "by": "all", "limit": None})
     zero = Cost("all", 0, 0, 0, 0, Decimal(0), Decimal(0), 0, None)
-    return [_to_cost(group) for group in groups], _to_cost(totals[0]) if totals else zero
-
-
-def _to_cost(group: spend.CostSum) -> Cost:
-    values = asdict(group)
-    cheap, priced = values.pop("cheap"), values.pop("priced")
-    return Cost(**values, cheap_share=cheap / priced if priced else None)
+    return groups, totals[0] if totals else zero
 
 
 def price_answer(model: Any, usage: Any) -> Decimal | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from consolidator.database import Connection, Database
@@ -29,9 +29,8 @@ from consolidator.memory.procedures.compiling import CompiledProcedure as Compil
 from consolidator.memory.procedures.drift import find_drift
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.explain import explain
 from consolidator.service.memory.ids import resolve_id
-from consolidator.service.memory.skills import create_skill, skill_name
+from consolidator.service.memory.skills import skill_name
 from consolidator.store.calls import procedures
 from consolidator.store.facts.visibility import load_person
 from consolidator.store.log import events
@@ -39,18 +38,6 @@ from consolidator.store.memory import lessons, lookup
 from consolidator.store.sessions import sessions
 
 _MAX_EVENTS = 500  # of a session in which the steps have to be
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledTool:
-    """A compiled procedure, and how later sessions did it otherwise."""
-
-    procedure: CompiledProcedure
-    drift: list[str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {**self.procedure.to_json(), "drift": self.drift}
 
 
 async def compile_by_id(database: Database, procedure_id: str, *, person: str = "") -> CompiledProcedure:
@@ -87,23 +74,20 @@ async def save_compiled(database: Database, procedure_id: str, compiled: Compile
     return row
 
 
-async def list_compiled(
-    database: Database, project: str | None = None, *, viewer: Viewer = OWNER
-) -> list[CompiledTool]:
-    """Return the procedures that are tools, each with how it drifted; those of the viewer's person and project."""
+async def list_compiled(database: Database, *, viewer: Viewer = OWNER) -> list[CompiledProcedure]:
+    """Return the procedures of the viewer's person and project that are tools, each with how it drifted."""
     viewer.check_may("read")
+    tools = []
     async with database.connection() as conn:
-        rows = await procedures.list_compiled(conn, project)
-        read = [(row, CompiledProcedure.from_json(row.compiled)) for row in rows]
-        tools = []
-        for row, procedure in read:
-            if procedure.person != (viewer.peer or "") or viewer.project not in (None, procedure.project):
+        for row in await procedures.list_compiled(conn):
+            tool = CompiledProcedure.from_json(row.compiled)
+            if tool.person != (viewer.peer or "") or viewer.project not in (None, tool.project):
                 continue
-            traced = await lessons.list_traces(conn, procedure.person, procedure.project or "", limit=MAX_TRACES)
+            traced = await lessons.list_traces(conn, tool.person, tool.project or "", limit=MAX_TRACES)
             traces = [Trace.unpack(each.session_id, each.root_id, each.agent, each.trace) for each in traced]
-            drift = find_drift(procedure, History.of(traces).sessions)
+            drift = find_drift(tool, History.of(traces).sessions)
             drift += ["no session of the latest ones does it any more"] if row.retired_at else []
-            tools.append(CompiledTool(procedure, drift))
+            tools.append(replace(tool, drift=tuple(drift)))
     return tools
 
 
@@ -113,7 +97,7 @@ def list_calls(compiled: CompiledProcedure, given: Mapping[str, str] | None = No
     Of a parameter that is a list the values are words, as in a shell. Raises UsageError for what it would refuse.
     """
     if given is None:
-        return ProcedureRun(compiled.id, compiled.name, compiled.steps, {}, compiled.bindings).describe()
+        return compiled.describe()
     lists = {each.name for each in compiled.parameters if each.is_list}
     try:
         return compiled.begin({n: shlex.split(value) if n in lists else value for n, value in given.items()}).describe()
@@ -138,23 +122,6 @@ def next_step(
     except StepRefused as error:
         place = f"step {number} does not count as done" if number else "it was not begun"
         raise UsageError(f"{place}: {error}. Go on yourself from there") from error
-
-
-async def compiled_skill(database: Database, compiled: CompiledProcedure) -> tuple[str, str]:
-    """Return the name and the text of a SKILL.md for coding agents: the calls with their slots, and what each takes."""
-    async with database.connection() as conn:
-        row = await _load(conn, compiled.id)
-    skill = await create_skill(database, row, await explain(database, row.id))
-    takes = [f"- `{each.name}`: a {each.kind}, such as {'; '.join(each.examples)}" for each in compiled.parameters]
-    checks = [
-        f"- after step {number}: it succeeded, and the result has most of the words {', '.join(step.expects)}"
-        for number, step in enumerate(compiled.steps, 1)
-        if step.expects
-    ]
-    parts = ["## The calls", *list_calls(compiled)]
-    parts += ["", "## What they take", "", *takes] * bool(takes)
-    parts += ["", "## Checks", "", *checks, "", "Stop at the first step that does not go so, and say what was done."]
-    return skill.name, skill.text + "\n" + redact("\n".join([parts[0], "", *parts[1:]])) + "\n"
 
 
 async def _load(conn: Connection, procedure_id: str) -> ProcedureRow:

@@ -87,7 +87,7 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
             await _explain_fact(conn, row, scope) if await find_reached_facts(conn, {row.id}, **reach) else None
         )
     elif isinstance(row, ProcedureRow):  # which is found only where it may be seen, as a solution is
-        explanation = await _explain_procedure(conn, row)
+        explanation = await _explain_procedure(conn, row.as_seen_by(scope.peer or ""))
     elif isinstance(row, SolutionRow):
         explanation = await _explain_solution(conn, row)
     elif await find_reached_sessions(conn, {row.session_id}, **reach):

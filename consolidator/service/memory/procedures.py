@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from consolidator.database import Database
+from consolidator.models.audience import OWNER as OWNER_PERSON
 from consolidator.models.memory_filter import Page, ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer
@@ -24,7 +25,10 @@ async def list_procedures(
     For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
-        return await listing.list_procedures(conn, await narrow_scope(conn, viewer, filters))
+        scope = await narrow_scope(conn, viewer, filters)
+        page = await listing.list_procedures(conn, scope)
+    page[:] = [row.as_seen_by(scope.peer or OWNER_PERSON) for row in page]
+    return page
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands, text_harm
+from consolidator.memory.procedures.compiling import CompiledProcedure
 from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
@@ -105,6 +106,7 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
     body = [f"# {title}", "", *([f"{_one_line(procedure.title)}", ""] if goals else []), "## Steps", ""]
     step_count = len(procedure.body["steps"])
     body += [_one_line(line) for line in explanation["lines"][:step_count]]
+    body += _compiled_lines(procedure.compiled) if procedure.compiled else []
     body += ["", "## What it rests on", ""]
     body += [f"- {_one_line(line)}" for line in explanation["lines"][step_count:]]
     body += [
@@ -112,6 +114,20 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
         for proof in explanation["evidence"]
     ]
     return "\n".join(["---", *front_matter, "---", "", *body, ""])
+
+
+def _compiled_lines(compiled: dict[str, Any]) -> list[str]:
+    """Return the calls of a compiled procedure, what they take, and the check after each."""
+    made = CompiledProcedure.from_json(compiled)
+    calls = [_one_line(line) for line in made.describe()]
+    takes = [_one_line(f"- {each.name}: a {each.kind}, such as {'; '.join(each.examples)}") for each in made.parameters]
+    checks = [
+        f"- step {number} succeeds, and its result has most of the words {', '.join(step.expects)}"
+        for number, step in enumerate(made.steps, 1)
+        if step.expects
+    ]
+    stop = "Stop at the first step that does not go so, and say what was done."
+    return ["", "## The calls", "", *calls, "", *takes, *checks, "", stop]
 
 
 def _one_line(line: str) -> str:

@@ -22,7 +22,7 @@ on conflict (session_id) do update
 set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
     keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, quotes = excluded.quotes,
     state = excluded.state, error_state = excluded.error_state, summary = excluded.summary, version = excluded.version,
-    trace = excluded.trace, peer = excluded.peer
+    trace = excluded.trace, peer = excluded.peer, project = excluded.project
 
 -- name: terms
 select session_id, terms from digest where session_id = any(%(sessions)s)

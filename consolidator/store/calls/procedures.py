@@ -54,7 +54,7 @@ async def replace_tool_profiles(
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
 
 
-list_compiled = Rows[ProcedureRow, str | None](ProcedureRow, _SQL["list_compiled"], "project")
+list_compiled = Rows[ProcedureRow](ProcedureRow, _SQL["list_compiled"])
 set_compiled = Statement[str, dict[str, Any] | None](_SQL["set_compiled"], "id compiled")
 list_shared = Tuples[tuple[dict[str, Any], float], str, str](_SQL["shared"], "agent audience")
 list_other_audiences = Column[str, str](_SQL["list_other_audiences"])

@@ -99,8 +99,8 @@ with profiles as (delete from tool_profile where agent = %(agent)s and audience 
 delete from procedure where agent = %(agent)s and audience = %(audience)s
 
 -- name: list_compiled
--- The tools that a person made of procedures, also of one that is done no more; with a project, its own.
-select * from procedure where compiled is not null and (%(project)s::text is null or project = %(project)s) order by id
+-- The tools that a person made of procedures, also of one that is done no more.
+select * from procedure where compiled is not null order by id
 
 -- name: set_compiled
 update procedure set compiled = %(compiled)s where id = %(id)s

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.fact import (
+    UNKNOWN_START,
     CandidateRow,
     ChainedFactRow,
     CitedCandidateRow,
     CorrectionRow,
+    ExistingFact,
     FactRow,
     FactVersionRow,
 )
@@ -77,23 +79,6 @@ class LineageCandidateRow(CandidateRow):
     is_additive: bool  # it replaces no other value: nobody has decided that it may
     is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
     steer: SteerOutcome | None  # of the steer that it was read in
-
-
-@dataclass(frozen=True, slots=True)
-class ComparableFactRow:
-    """A fact as candidates are compared with it."""
-
-    id: str
-    subject: str
-    predicate: str
-    value: str
-    sentence: str
-    trust: str
-    superseded_at: datetime | None
-    single_valued: bool | None  # as its latest evidence says; None without evidence
-    valid_from: datetime
-    valid_to: datetime | None
-    said_at: datetime | None  # of its latest evidence
 
 
 async def save_candidates(
@@ -248,7 +233,9 @@ supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by n
 reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
 load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")
 end_quarantine = Attempt[str](_SQL["end_quarantine"], "candidate_id")
-load_comparable = RowsByKey[str, ComparableFactRow, Sequence[str]](ComparableFactRow, _SQL["comparable"])
+load_comparable = RowsByKey[str, ExistingFact, Sequence[str]](
+    ExistingFact, _SQL["comparable"], "ids", unknown_start=UNKNOWN_START
+)
 save_stated_fact = Statement[Mapping[str, Any]](_SQL["save_stated_fact"], "*")
 # (candidate id, fact id) of each candidate's own attribute; the ids are of the candidates.
 match_attributes = Tuples[tuple[str, str], str, Sequence[OwnedAttribute]](_SQL["facts_by_attribute"], "agent **")

@@ -80,8 +80,10 @@ order by t.created_at desc, t.fact_id limit 1000
 -- name: comparable
 -- Facts that candidates can be compared with; a fact that rests on undecided candidates alone is still being decided,
 -- and one that rests only on what another revision replaces is about to go.
-select f.id, f.subject, f.predicate, f.value, f.sentence, f.trust, f.superseded_at, latest.single_valued,
-       f.valid_from, f.valid_to, latest.occurred_at as said_at
+select f.id, f.subject, f.predicate, f.value, f.sentence,
+       f.trust = 'person' or coalesce(latest.single_valued, false) as single_valued,  -- stated outright
+       f.trust, f.superseded_at is not null as forgotten, nullif(f.valid_from, %(unknown_start)s) as valid_from, f.valid_to,
+       latest.occurred_at as said_at
 from fact f left join candidate latest on latest.id = f.evidence[cardinality(f.evidence)]
 where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null or exists (
     select from candidate c

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
+from consolidator.models.fact import BelievedFact
 from consolidator.models.run import RevisionRow
 from consolidator.store.calls import scopes
 from consolidator.store.queries import (
@@ -36,20 +37,6 @@ class RevisionSummaryRow(RevisionRow):
     sessions: int
     events: int
     candidates: int
-
-
-@dataclass(frozen=True, slots=True)
-class BelievedFactRow:
-    """A fact that is believed, and the turns that prove it."""
-
-    id: str
-    agent: str
-    level: str
-    owner: str
-    subject: str
-    predicate: str
-    sentence: str
-    turns: list[str]  # "session:seq"
 
 
 async def open_draft(conn: Connection, *, model: str, choice: Mapping[str, Any], now: datetime) -> int:
@@ -120,7 +107,7 @@ get = OneRow[RevisionRow, int](
 )
 get_current = Value[int](_SQL["current"])
 list_revisions = Rows[RevisionSummaryRow, int](RevisionSummaryRow, _SQL["list"])
-list_believed = Rows[BelievedFactRow](BelievedFactRow, _SQL["believed"])
+list_believed = Rows[BelievedFact](BelievedFact, _SQL["believed"])
 delete_retired = Statement[datetime](_SQL["delete_retired"])
 get_reach = Value[int | None, int, str](_SQL["get_reach"], "revision session")
 advance_reach = Attempt[int, str](_SQL["advance_reach"], "revision session")

@@ -58,7 +58,9 @@ with moved as (
     where k.agent = p.memory and k.level = 'project' and k.owner = p.directory
       and k.session_id not in (select id from moved)
 ), facts as (
-    update fact f set project = p.project from places p where f.agent = p.memory and f.project = p.directory
+    update fact f set project = p.project from places p
+    where f.agent = p.memory and f.project = p.directory and not exists (
+        select from candidate k where k.id = any(f.evidence) and k.session_id not in (select id from moved))
 ), tombstones as (
     update tombstone t set project = p.project from places p where t.agent = p.memory and t.project = p.directory
 ), searched as (

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from consolidator.models.run import SpendRow
+from consolidator.models.run import Cost, SpendRow
 from consolidator.store.queries import Attempt, FirstRow, Rows, Value, load
 
 _SQL = load("turns/spend")
@@ -25,25 +25,9 @@ class SessionBudget:
     lease_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class CostSum:
-    """What some calls cost together."""
-
-    name: str  # of the turn, session, agent, strategy, day, model or purpose that they have in common
-    calls: int
-    input_tokens: int  # the cached ones among them
-    cached_tokens: int
-    output_tokens: int
-    cost: Decimal  # USD of settled calls
-    set_aside: Decimal  # USD of calls that are not settled
-    unpriced: int  # settled calls with no known price
-    cheap: int  # calls of a session that asked a cheaper model than its own
-    priced: int  # calls of a session with a known price
-
-
 get_call = FirstRow[SpendRow, str](SpendRow, _SQL["get_call"])
 reserve = Attempt[Mapping[str, Any]](_SQL["reserve"], "*")
 list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session", call=None)
 settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*", session=None)
 settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now", call=None)
-sum_costs = Rows[CostSum, Mapping[str, Any]](CostSum, _SQL["sum_costs"], "*")
+sum_costs = Rows[Cost, Mapping[str, Any]](Cost, _SQL["sum_costs"], "*")

@@ -128,7 +128,7 @@ with paid as (
 select name, count(*) as calls, sum(input_tokens)::bigint as input_tokens, sum(cached_tokens)::bigint as cached_tokens,
        sum(output_tokens)::bigint as output_tokens, coalesce(sum(cost), 0) as cost, coalesce(sum(aside), 0) as set_aside,
        count(*) filter (where settled_at is not null and cost is null) as unpriced,
-       count(*) filter (where tier = 'cheap') as cheap, count(*) filter (where tier is not null) as priced
+       count(*) filter (where tier = 'cheap')::float8 / nullif(count(tier), 0) as cheap_share
 from named
 group by name, case when %(by)s = 'turn' then session_id end
 order by case when %(by)s = 'turn' then max(session_id) end, case when %(by)s = 'turn' then max(turn) end,

@@ -30,7 +30,7 @@ from consolidator.store.memory import injections
 from consolidator.store.memory.lessons import LessonRow, lesson_id
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.conftest import OpenDatabase
-from tests.nights import run_next_night
+from tests.nights import query_rows, run_next_night
 from tests.runtime import create_settings, open_agent, send_and_collect
 from tests.support import call_and_result, later, log_events, user_message
 
@@ -181,6 +181,8 @@ async def test_a_lesson_is_proved_where_its_failure_came_and_nothing_of_it_is_ev
         assert (trial.untold.repeats, trial.untold.advised, trial.told.repeats) == (True, False, False)
         assert trial.told.advised
         assert (trial.call, trial.untold.calls[0], trial.told.calls[0]) == (WRONG[0], WRONG[0], RIGHT[0])
+    branches = await query_rows(database, "select expires_at from session where kind = 'branch'")
+    assert all(branch["expires_at"] for branch in branches)  # also of a command that was killed
     told = [request for request in server.requests if before.line in str(request["messages"])]
     assert "12 passed" in str(told[1]["messages"])  # the recorded result of the call that the lesson names
     await run_next_night(database, clock, settings)

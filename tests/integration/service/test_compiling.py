@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.turn import sessions
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.memory.compiling import compile_by_id, compiled_skill, list_compiled, next_step, save_compiled
+from consolidator.service.memory.compiling import compile_by_id, list_compiled, next_step, save_compiled
 from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.skills import export_skills
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import run_next_night
@@ -140,7 +143,7 @@ async def test_a_hostile_argument_or_another_persons_session_begins_nothing(
 
 
 async def test_another_agent_is_named_each_call_and_makes_it_itself(
-    database: Database, clock: FrozenClock, settings: Settings
+    database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
 ) -> None:
     compiled = await teach(database, clock, settings)
     given = {"user": "u5"}
@@ -151,8 +154,13 @@ async def test_another_agent_is_named_each_call_and_makes_it_itself(
     assert next_step(compiled, given, done) is None
     with pytest.raises(UsageError, match="step 2 does not count as done: it failed"):
         next_step(compiled, given, [*done[:1], {"status": "error", "content": "no"}])
-    _, text = await compiled_skill(database, compiled)
-    assert '2. move_booking {"booking": "⟨booking of the result of step 1⟩", "day": "monday"}' in text
+    await save_compiled(database, compiled.id, compiled)
+    filters = ProcedureFilter(agent=AGENT, include_unworthy=True, limit=20)
+    assert [row.compiled for row in await list_procedures(database, filters)] == [None]  # it is another person's
+    filters = replace(filters, peer="ines")
+    (file,) = (await export_skills(database, tmp_path, filters)).files
+    text = file.read_text(encoding="utf-8")
+    assert '2. move_booking {"day": "monday", "booking": "⟨booking of the result of step 1⟩"}' in text
 
 
 async def test_a_tool_goes_with_the_sessions_that_it_rests_on(
@@ -160,7 +168,7 @@ async def test_a_tool_goes_with_the_sessions_that_it_rests_on(
 ) -> None:
     compiled = await teach(database, clock, settings)
     await save_compiled(database, compiled.id, compiled)
-    assert [each.procedure.id for each in await list_compiled(database)] == []  # it is another person's
+    assert await list_compiled(database) == []  # it is another person's
     assert len(await load_procedures(database)) == 1
     plan = await plan_erasure(database, session=compiled.sessions[0])
     await erase_sessions(database, settings, plan, reason="asked to")

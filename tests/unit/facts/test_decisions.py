@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import Decision, ExistingFact, follow_moved_targets, own_fact_id
+from consolidator.memory.facts.decisions import Decision, follow_moved_targets, own_fact_id
 from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import (
     apply_refinements,
@@ -19,6 +19,7 @@ from consolidator.memory.facts.reconcile import (
     unify_refined_values,
 )
 from consolidator.memory.facts.triage import UnclearCandidate, triage_candidates
+from consolidator.models.fact import ExistingFact
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

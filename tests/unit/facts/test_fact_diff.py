@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
+from consolidator.memory.facts.fact_diff import diff_facts
+from consolidator.models.fact import BelievedFact
 
 
 def fact(name: str, sentence: str, **changes: Any) -> BelievedFact:

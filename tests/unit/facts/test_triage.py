@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import Decision, ExistingFact
+from consolidator.memory.facts.decisions import Decision
 from consolidator.memory.facts.merge_question import SYSTEM, MergeQuestion
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.triage import CandidateTriage, UnclearCandidate, triage_candidates
+from consolidator.models.fact import ExistingFact
 from tests.unit.facts.test_decisions import NOON, make_candidate, make_fact
 
 SPOT = make_fact("f-spot", "a spot for the studio", "Jon looks for a spot for his studio.", predicate="looking_for")

@@ -66,7 +66,7 @@ def test_what_differs_is_a_parameter_or_an_earlier_result() -> None:
         ("note", "text", False), ("paths", "word", True),
     ]  # fmt: skip
     assert [(slot, bound.step, bound.path) for slot, bound in procedure.bindings.items()] == [("value", 1, "tag")]
-    assert ProcedureRun("", "", procedure.steps, {}, procedure.bindings).describe() == [
+    assert procedure.describe() == [
         '1. Bash {"command": "make test"}',
         '2. new_version {"bump": "minor", "note": "⟨note⟩"}',
         '3. Bash {"command": "git add ⟨paths⟩ && git commit -m ⟨note⟩"}',
