@@ -279,6 +279,8 @@ def _run_or_tell(commands: list[list[str]]) -> None:
 
 async def _learn_history(place: Place) -> None:
     """Import what the agent has kept and learn from it, with progress on stderr."""
+    from consolidator.service.nights.imports import ImportWatch  # `status` loads nothing of it
+
     stop = stop_on_signals()
     async with open_configured() as (database, settings):
         with progress_bar("importing") as bar:
@@ -291,8 +293,8 @@ async def _learn_history(place: Place) -> None:
                 await learn_history(database, settings, stop)
                 print_note("learned from the latest week: `consolidator learned` shows it; older sessions follow")
 
-            progress = None if bar.disable else show_progress
-            report = await import_history(database, place, stop, progress=progress, latest_read=learn_latest)
+            watch = ImportWatch(None if bar.disable else show_progress, learn_latest)
+            report = await import_history(database, place, stop, watch)
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return

@@ -144,7 +144,14 @@ T = TypeVar("T")
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
 WEEK_SECONDS, LONG_HISTORY = 7 * 24 * 3600, 100 << 20  # bytes
 FILES_AT_ONCE = 64  # whose formats and states are looked up together
-Progress = Callable[[int, int, str], None]  # bytes done, bytes in total, name of the last file
+
+
+@dataclass(frozen=True, slots=True)
+class ImportWatch:
+    """What an import calls as it goes on."""
+
+    progress: Callable[[int, int, str], None] | None = None  # bytes done, bytes in total, name of the last file
+    latest_read: Callable[[], Awaitable[None]] | None = None  # after the latest week, where a long history follows
 
 
 async def import_sources(
@@ -152,12 +159,11 @@ async def import_sources(
     requested: list[ImportSource],
     *,
     strict: bool = False,
-    progress: Progress | None = None,
+    watch: ImportWatch | None = None,
     stop: asyncio.Event | None = None,
     lenient: bool = False,
     as_copy: bool = False,
     person: str | None = None,
-    latest_read: Callable[[], Awaitable[None]] | None = None,
 ) -> ImportReport:
     """Import every file of the sources, the latest week first; with `strict`, check all and write nothing if one fails.
 
@@ -184,11 +190,11 @@ async def import_sources(
             for seen in await importing.look_at(part[start : start + FILES_AT_ONCE]):
                 await importing.read(seen)
                 done += seen.file.size
-                if progress:
-                    progress(done, total, seen.file.path.name)
-        if part is latest and latest_read is not None and total - done > LONG_HISTORY:
+                if watch and watch.progress:
+                    watch.progress(done, total, seen.file.path.name)
+        if part is latest and watch and watch.latest_read and total - done > LONG_HISTORY:
             await importing.flush()
-            await latest_read()
+            await watch.latest_read()
     await importing.flush()
     return report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUME
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
+    from consolidator.jobs.importing.importer import ImportWatch
     from consolidator.jobs.importing.intake import ImportReport
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
@@ -179,9 +180,7 @@ async def import_history(
     database: Database,
     place: Place,
     stop: asyncio.Event,
-    *,
-    progress: Callable[[int, int, str], None] | None = None,
-    latest_read: Callable[[], Awaitable[None]] | None = None,
+    watch: ImportWatch | None = None,
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
@@ -191,7 +190,7 @@ async def import_history(
     if not folders:
         return None
     sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]
-    return await import_sources(database, sources, stop=stop, progress=progress, latest_read=latest_read)
+    return await import_sources(database, sources, stop=stop, watch=watch)
 
 
 async def learn_history(
