@@ -327,6 +327,15 @@ def _show_progress(label: str, total: int | None, *columns: ProgressColumn) -> I
         yield bar
 
 
+def byte_progress(bar: Progress, label: str = "") -> Callable[[int, int, str], None] | None:
+    """Return what moves a bar of bytes and names the file; None where no bar is shown."""
+
+    def show(done: int, total: int, name: str) -> None:
+        bar.update(bar.task_ids[0], completed=done, total=total, description=label + shorten(name, 40))
+
+    return None if bar.disable else show
+
+
 def progress_callbacks(bar: Progress) -> ProgressCallbacks:
     """Return the two callbacks of a job that move a progress bar."""
     task = bar.task_ids[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, read_settings, run_async, stop_on_signals
-from consolidator.cli.output import Table, emit, pluralize, print_line, progress_bar, shorten
+from consolidator.cli.output import Table, byte_progress, emit, pluralize, print_line, progress_bar
 from consolidator.config_file import config_path
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
@@ -56,12 +56,7 @@ def import_command(
         stop = stop_on_signals()
         async with open_configured() as (database, _):
             with progress_bar("looking for logs", of_bytes=True) as bar:
-
-                def show_progress(done: int, total: int, name: str) -> None:
-                    description = shorten(name, 40)
-                    bar.update(bar.task_ids[0], completed=done, total=total, description=description)
-
-                watch = ImportWatch(None if bar.disable else show_progress)
+                watch = ImportWatch(byte_progress(bar))
                 return await import_sources(
                     database, sources, stop=stop, strict=strict, watch=watch, as_copy=as_copy, person=person
                 )

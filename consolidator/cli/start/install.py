@@ -12,6 +12,7 @@ import typer
 from consolidator.cli.common import open_configured, run, run_async, stop_on_signals
 from consolidator.cli.output import (
     ask,
+    byte_progress,
     confirm,
     pluralize,
     print_json,
@@ -20,7 +21,6 @@ from consolidator.cli.output import (
     print_warning,
     progress_bar,
     progress_callbacks,
-    shorten,
 )
 from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
@@ -285,15 +285,12 @@ async def _learn_history(place: Place) -> None:
     async with open_configured() as (database, settings):
         with progress_bar("importing") as bar:
 
-            def show_progress(done: int, total: int, name: str) -> None:
-                bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {shorten(name, 60)}")
-
             async def learn_latest() -> None:
                 bar.update(bar.task_ids[0], description="learning from the latest week")
                 await learn_history(database, settings, stop)
                 print_note("learned from the latest week: `consolidator learned` shows it; older sessions follow")
 
-            watch = ImportWatch(None if bar.disable else show_progress, learn_latest)
+            watch = ImportWatch(byte_progress(bar, "importing "), learn_latest)
             report = await import_history(database, place, stop, watch)
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
