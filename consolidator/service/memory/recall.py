@@ -34,6 +34,7 @@ from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels,
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, drop_narration, has_answer, subject_words
+from consolidator.memory.text.similarity import word_overlap
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
@@ -65,6 +66,7 @@ MAX_LEADING_LESSONS, MIN_LESSON_COVERAGE = 3, 0.6  # with so much of a question'
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
 MAX_EXCERPT = 400  # characters of a turn
 MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
+MUCH_THE_SAME = 0.4  # of the words of two turns
 MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
@@ -223,7 +225,10 @@ async def _list_few_facts(database: Database, scope: MemoryScope) -> list[Recall
 
 
 def _nearest_items(ranked: Ranked) -> list[RecallItem]:
-    """Return the facts, and what persons said in few words, whose vectors are nearest to a question."""
+    """Return the facts, and what persons said in few words, whose vectors are nearest to a question.
+
+    Of requests in much the same words only the nearest is among them: they say the same of a question.
+    """
     scores = {name: channel.scores for channel in ranked.channels for name in [channel.name]}
     of_facts, of_turns = scores.get(FACT_VECTORS, {}), scores.get(TURN_VECTORS, {})
     facts = [fact for fact in ranked.facts if fact.number in of_facts]
@@ -233,7 +238,12 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     ]
     items = [fact_item(fact, of_facts[fact.number]) for fact in facts]
     items += [turn_item(turn, of_turns[turn.number]) for turn in turns]
-    return sorted(items, key=lambda item: -item.score)[:MAX_NEAREST]
+    nearest: list[RecallItem] = []
+    for item in sorted(items, key=lambda item: -item.score):
+        said = [other.searched for other in nearest if other.kind == item.kind == "episode"]
+        if not any(word_overlap(item.searched, text) >= MUCH_THE_SAME for text in said):
+            nearest.append(item)
+    return nearest[:MAX_NEAREST]
 
 
 def _is_short_word(turn: RecalledTurn) -> bool:

@@ -308,6 +308,7 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
         await remember(database, f"we name the colour {number} of the page {number * 31}", scope)
     await remember(database, "always use pnpm, never npm", scope)
     said = [user_message("The invoices of dentists stay for ten years."), user_message("Which page is blue?")]
+    said += [user_message(f"Install the package of {name} for me, please.") for name in ("labels", "orders", "prices")]
     await log_events(database, "talk", said, project="shop")
     by_table, question = settings.model_copy(update={"embed_model": None}), "Which package manager is right?"
     report = await run_next_night(database, clock, by_table)
@@ -316,6 +317,7 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     assert (await recall(database, question, scope, settings=by_table, is_asked=False)).items == []
     result = await recall(database, question, scope, settings=by_table)
     assert "pnpm" in result.items[0].line
+    assert sum("for me, please" in item.line for item in result.items) == 1  # they say the same of a question
     assert "Nothing matches the question" in result.block
     assert "Which page is blue" not in result.block
     short_words = await recall(database, "How long are bills retained?", scope, settings=by_table)
