@@ -51,7 +51,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
         "prove": ("memory.proving:prove_command", "try a lesson on recorded sessions: what a model does with it"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
-        "brief": ("memory.lessons:brief_command", "what the next session is told"),
+        "brief": ("memory.recall:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
         "blame": ("memory.explain:blame_command", "which memory stood behind a call, or what is known of a file"),
         "next": ("memory.procedures:next_command", "what usually follows in a session"),

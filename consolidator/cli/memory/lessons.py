@@ -1,17 +1,15 @@
-"""consolidator learned, commands, friction, lessons and brief: what was learned, and what agents are told."""
+"""consolidator learned, commands, friction and lessons: what was learned."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, PlaceOption, parse_moment, run, run_configured
+from consolidator.cli.common import OwnerOptions, parse_moment, run, run_configured
 from consolidator.cli.output import (
     OUT,
-    AgentOption,
     Limit,
     Table,
     emit,
@@ -26,18 +24,15 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
-from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.memory import lessons
-from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
-from consolidator.service.memory.learned import LearnedNews, NightSumsRow, list_sections, load_learned
 from consolidator.service.memory.lessons import LessonRow, describe_worth, find_lessons_about, list_friction
-from consolidator.service.nights.night_digest import NightDigest, preview_digest, send_digest
-from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
-MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}
+if TYPE_CHECKING:
+    from consolidator.service.memory.learned import LearnedNews, NightSumsRow
+    from consolidator.service.nights.night_digest import NightDigest
 
 
 def _lessons(title: str, nothing: str | None = None) -> Table:
@@ -115,44 +110,6 @@ def _line(row: LessonRow) -> str:
     return " ".join([row.line, *(f"[{mark}]" for mark in marks)])
 
 
-def brief_command(
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The prompt, the command about to run, or the error.")
-    ] = None,
-    *,
-    moment: Annotated[str, typer.Option(help="start, prompt, call or failure.")] = "start",
-    command: Annotated[str | None, typer.Option(help="With --moment failure: the command that failed.")] = None,
-    project: PlaceOption = None,
-    agent: AgentOption = None,
-) -> None:
-    """Show what the next session is told: at its start, with a prompt, before a call, after a failure.
-
-    `forget` takes the id of a line: a fact or a lesson is not told again.
-    """
-    if moment not in MOMENTS:
-        raise UsageError(f"--moment takes {', '.join(MOMENTS)}, not {moment!r}")
-    if moment != "start" and not text:
-        raise UsageError(f"--moment {moment} takes a text: the prompt, the command, or the error")
-    line = text if moment == "call" else command
-    called: dict[str, Any] = {} if line is None else {"tool": "Bash", "arguments": {"command": line}, "directory": ""}
-    situation = Situation(text="" if moment == "call" else text or "", **called)
-
-    async def load(database: Database) -> BriefPreview:
-        scope = MemoryScope(agent, project or await find_project(database, Path.cwd()))
-        return await preview_brief(database, MOMENTS[moment], scope, situation)
-
-    emit(run(load), _show_brief)
-
-
-def _show_brief(preview: BriefPreview) -> None:
-    if not preview.text:
-        place = f" in the project {preview.project}" if preview.project else ""
-        print_line(f"nothing is told{place}; `--project NAME` names another one")
-        return
-    print_line(preview.text)
-    print_line(f"{pluralize(len(preview.lines), 'line')}, about {preview.tokens} tokens", style="dim")
-
-
 _WAITING = {
     "rules": ("to accept or dismiss as a rule", "rules"),
     "to_review": ("to accept or reject", "facts --review"),
@@ -180,6 +137,7 @@ def learned_command(
             raise UsageError("a digest is of all of memory, and text: --digest and --send go with --since alone")
         _show_digest(since, is_sent=send)
         return
+    from consolidator.service.memory.learned import load_learned  # lists of lessons load nothing of it
 
     async def load(database: Database) -> LearnedNews | None:
         begin = parse_moment(since, database.clock.now())
@@ -190,6 +148,8 @@ def learned_command(
 
 def _show_digest(since: str | None, *, is_sent: bool) -> None:
     """Send the digest, or print it."""
+    from consolidator.service.nights.night_digest import preview_digest, send_digest
+
     make = send_digest if is_sent else preview_digest
 
     async def load(database: Database, settings: Settings) -> NightDigest | None:
@@ -208,6 +168,8 @@ def _show_digest(since: str | None, *, is_sent: bool) -> None:
 
 
 def _print_news(news: LearnedNews | None) -> None:
+    from consolidator.service.memory.learned import list_sections
+
     if news is None:
         print_line("nothing yet: `consolidator import`, then `consolidator run consolidation`")
         return
@@ -229,6 +191,8 @@ def _print_news(news: LearnedNews | None) -> None:
 
 def print_screen(news: LearnedNews) -> None:
     """Print what was learned kind by kind: sentences are too long for a table."""
+    from consolidator.service.memory.learned import list_sections
+
     print_line(f"Since {sanitize(news.since)}{_source(news.sums)}:", style="bold")
     sections = list_sections(news)
     for section in sections:

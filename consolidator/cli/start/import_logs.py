@@ -13,7 +13,13 @@ from consolidator.cli.output import Table, emit, pluralize, print_line, progress
 from consolidator.config_file import config_path
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
-from consolidator.service.nights.imports import ImportReport, import_sources, inspect_sources, select_sources
+from consolidator.service.nights.imports import (
+    ImportReport,
+    ImportWatch,
+    import_sources,
+    inspect_sources,
+    select_sources,
+)
 from consolidator.service.system import describe_model, hide_secrets
 from consolidator.service.tokenizer import VOCABULARY_URL, fetch_vocabulary
 from consolidator.settings import list_settings
@@ -55,9 +61,9 @@ def import_command(
                     description = shorten(name, 40)
                     bar.update(bar.task_ids[0], completed=done, total=total, description=description)
 
-                progress = None if bar.disable else show_progress
+                watch = ImportWatch(None if bar.disable else show_progress)
                 return await import_sources(
-                    database, sources, stop=stop, strict=strict, progress=progress, as_copy=as_copy, person=person
+                    database, sources, stop=stop, strict=strict, watch=watch, as_copy=as_copy, person=person
                 )
 
     report = run_async(work())

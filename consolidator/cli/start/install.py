@@ -279,6 +279,8 @@ def _run_or_tell(commands: list[list[str]]) -> None:
 
 async def _learn_history(place: Place) -> None:
     """Import what the agent has kept and learn from it, with progress on stderr."""
+    from consolidator.service.nights.imports import ImportWatch  # `status` loads nothing of it
+
     stop = stop_on_signals()
     async with open_configured() as (database, settings):
         with progress_bar("importing") as bar:
@@ -286,7 +288,13 @@ async def _learn_history(place: Place) -> None:
             def show_progress(done: int, total: int, name: str) -> None:
                 bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {shorten(name, 60)}")
 
-            report = await import_history(database, place, stop, None if bar.disable else show_progress)
+            async def learn_latest() -> None:
+                bar.update(bar.task_ids[0], description="learning from the latest week")
+                await learn_history(database, settings, stop)
+                print_note("learned from the latest week: `consolidator learned` shows it; older sessions follow")
+
+            watch = ImportWatch(None if bar.disable else show_progress, learn_latest)
+            report = await import_history(database, place, stop, watch)
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return

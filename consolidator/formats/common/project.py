@@ -7,6 +7,7 @@ the home beside the agent's folder.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -42,19 +43,23 @@ def _read_repository(worktree: Path, *, is_proved: bool = False) -> str | None:
 
     `is_proved` asks the repository, too: a folder that somebody sent may say anything.
     """
-    match = _GIT_FILE.fullmatch(_read(worktree / ".git").replace("\\", "/"))
+    match = _GIT_FILE.fullmatch(read_beginning(worktree / ".git").replace("\\", "/"))
     if match is None:
         return None
     repository = _normalise(str(worktree / match["repository"]))
-    pointer = _read(Path(repository, ".git", "worktrees", match["name"], "gitdir")).strip() if is_proved else ""
+    pointer = (
+        read_beginning(Path(repository, ".git", "worktrees", match["name"], "gitdir")).strip() if is_proved else ""
+    )
     return repository if not is_proved or (pointer and Path(pointer) == worktree / ".git") else None
 
 
-def _read(path: Path) -> str:
-    """Return the beginning of a file; "" where it is none."""
+def read_beginning(path: Path, size: int = _MAX_GIT_FILE, *, is_own: bool = False) -> str:
+    """Return the beginning of a file; "" where it is none, or belongs to somebody else though it must be `is_own`."""
     try:
         with open_log(path) as file:  # refuses what is no file
-            return file.read(_MAX_GIT_FILE).decode("utf-8", "replace")
+            if is_own and os.fstat(file.fileno()).st_uid != os.geteuid():
+                return ""
+            return file.read(size).decode("utf-8", "replace")
     except (OSError, ValueError):  # or no path
         return ""
 

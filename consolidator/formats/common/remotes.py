@@ -11,7 +11,7 @@ import os
 import re
 from pathlib import Path
 
-from consolidator.formats.common.log_files import open_log
+from consolidator.formats.common.project import read_beginning
 
 _MAX_CONFIG = 64 << 10  # bytes
 _MAX_PRINTED = 16 << 10  # characters of an output that are read
@@ -37,7 +37,7 @@ def find_repository(project: str | None, claim: object = None) -> str | None:
     if project is None:
         return None
     if project.startswith("/") and not project.startswith("//") and os.path.isdir(project):
-        origin = _ORIGIN.search(_read_own(Path(project, ".git", "config")))
+        origin = _ORIGIN.search(read_beginning(Path(project, ".git", "config"), _MAX_CONFIG, is_own=True))
         url = origin and _URL.search(origin[1])
         return normalise_remote(url[1]) if url else None
     repository = normalise_remote(claim) if isinstance(claim, str) else None
@@ -63,13 +63,3 @@ def normalise_remote(url: str) -> str | None:
     if match is None or _LOCAL.fullmatch(match["host"]):
         return None
     return f"{match['host'].lower()}/{match['path'].removesuffix('.git')}"
-
-
-def _read_own(path: Path) -> str:
-    """Return the beginning of a file that belongs to whoever runs this, as git wants it; "" where it does not."""
-    try:
-        with open_log(path) as file:
-            is_own = not hasattr(os, "geteuid") or os.fstat(file.fileno()).st_uid == os.geteuid()
-            return file.read(_MAX_CONFIG).decode("utf-8", "replace") if is_own else ""
-    except (OSError, ValueError):
-        return ""

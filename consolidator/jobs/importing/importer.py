@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -58,16 +58,15 @@ class ImportFile:
     path: Path
     root: Path  # the path of its source
     format: Format | None
-    size: int  # bytes, for the progress; 0 if no progress is reported
+    size: int  # bytes
+    changed: float  # when; these two are 0 of a file that cannot be looked at
 
 
 class UnreadableFile(Exception):
     """A file cannot be read, or its reader failed on it; the message says why."""
 
 
-def list_files(
-    requested: list[ImportSource], report: ImportReport, *, lenient: bool = False, with_sizes: bool = False
-) -> list[ImportFile]:
+def list_files(requested: list[ImportSource], report: ImportReport, *, lenient: bool = False) -> list[ImportFile]:
     """Return the files of the sources; the other files there are counted in the report.
 
     A path that does not exist becomes a problem of the report of a lenient import; else raises NotFound.
@@ -78,7 +77,7 @@ def list_files(
             raise NotFound(f"{source.path}: there is no such file or directory")
         report.add_problem(source.path, Problem("there is no such file or directory"))
     files = [
-        ImportFile(path, source.path, log_format, _size(path) if with_sizes else 0)
+        ImportFile(path, source.path, log_format, *_look_at(path))
         for source in requested
         if source not in missing
         for path, log_format in source.files()
@@ -91,11 +90,12 @@ def list_files(
     return files
 
 
-def _size(path: Path) -> int:
+def _look_at(path: Path) -> tuple[int, float]:
     try:
-        return path.stat().st_size
+        status = path.stat()
     except OSError:  # reported when the file is read
-        return 0
+        return 0, 0.0
+    return status.st_size, status.st_mtime
 
 
 def read_file(read: Callable[[Path], T], path: Path) -> T:
@@ -142,8 +142,16 @@ def _item_size(item: Item | UnreadableFile) -> int:
 
 T = TypeVar("T")
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
+WEEK_SECONDS, LONG_HISTORY = 7 * 24 * 3600, 100 << 20  # bytes
 FILES_AT_ONCE = 64  # whose formats and states are looked up together
-Progress = Callable[[int, int, str], None]  # bytes done, bytes in total, name of the last file
+
+
+@dataclass(frozen=True, slots=True)
+class ImportWatch:
+    """What an import calls as it goes on."""
+
+    progress: Callable[[int, int, str], None] | None = None  # bytes done, bytes in total, name of the last file
+    latest_read: Callable[[], Awaitable[None]] | None = None  # after the latest week, where a long history follows
 
 
 async def import_sources(
@@ -151,13 +159,13 @@ async def import_sources(
     requested: list[ImportSource],
     *,
     strict: bool = False,
-    progress: Progress | None = None,
+    watch: ImportWatch | None = None,
     stop: asyncio.Event | None = None,
     lenient: bool = False,
     as_copy: bool = False,
     person: str | None = None,
 ) -> ImportReport:
-    """Import every file of the sources; with `strict`, check all of them first and write nothing if one is faulty.
+    """Import every file of the sources, the latest week first; with `strict`, check all and write nothing if one fails.
 
     `lenient` counts a path that does not exist as a problem and goes on, as a night must. `as_copy` makes copies of the
     sessions of bundles, which are never evidence; other files are problems then. With a `person` all new sessions are
@@ -169,18 +177,24 @@ async def import_sources(
     if person is not None and not (person.strip() == person != "" and person.isprintable() and ":" not in person):
         raise UsageError(f"{person!r} is no person's name: some characters without `:` or spaces around them")
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested], person=person)
-    list_requested = partial(list_files, requested, report, lenient=lenient, with_sizes=progress is not None)
+    list_requested = partial(list_files, requested, report, lenient=lenient)
     files = await unless_stopped(run_in_thread(list_requested), stop, _STOPPED)  # it may take minutes
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
     importing = _Import(database, report, stop, as_copy)
     done, total = 0, sum(file.size for file in files)
-    for start in range(0, len(files), FILES_AT_ONCE):
-        for seen in await importing.look_at(files[start : start + FILES_AT_ONCE]):
-            await importing.read(seen)
-            done += seen.file.size
-            if progress:
-                progress(done, total, seen.file.path.name)
+    week = max((file.changed for file in files), default=0) - WEEK_SECONDS
+    latest, older = [file for file in files if file.changed >= week], [file for file in files if file.changed < week]
+    for part in (latest, older):
+        for start in range(0, len(part), FILES_AT_ONCE):
+            for seen in await importing.look_at(part[start : start + FILES_AT_ONCE]):
+                await importing.read(seen)
+                done += seen.file.size
+                if watch and watch.progress:
+                    watch.progress(done, total, seen.file.path.name)
+        if part is latest and watch and watch.latest_read and total - done > LONG_HISTORY:
+            await importing.flush()
+            await watch.latest_read()
     await importing.flush()
     return report
 

@@ -13,8 +13,8 @@ from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.measuring import measure_lessons, without_corrected
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worth import measure_lessons, without_corrected
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
 from consolidator.models.injection import TellingRow

@@ -79,7 +79,6 @@ STOP_WORDS = word_set(  # words of any query or piece of code: they identify not
 COMMON_FILE_NAMES = word_set(  # names in many folders: one elsewhere is not the same file
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
-COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")
 
 
 def is_bookkeeping(name: str) -> bool:

@@ -207,8 +207,6 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
 
 
 def _find_nearest(there: Collection[str], path: str) -> str | None:
-    """Return what is there in place of a path: the same name with another ending, else the nearest folder."""
-    stem = path.rpartition(".")[0]
-    endings = [other for other in there if stem and other.rpartition(".")[0] == stem]
+    """Return the nearest folder of a path that is there; a file's other ending is known by the index of files."""
     parents = [path.rsplit("/", depth)[0] for depth in range(1, path.count("/"))]
-    return min(endings, default=None) or next((f"{parent}/" for parent in parents if parent in there), None)
+    return next((f"{parent}/" for parent in parents if parent in there), None)

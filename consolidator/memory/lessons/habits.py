@@ -327,8 +327,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             continue
         both = items[first] & items[second]
         confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
-        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
-        if confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT and len(units.roots(both)) >= MIN_SESSIONS:
+        if confidence >= MIN_CONFIDENCE and len(units.roots(both)) >= MIN_SESSIONS:
             ranked.append((-confidence * len(units.roots(both)), first, second))
     used = set(twins)
     for _, first, second in sorted(ranked):

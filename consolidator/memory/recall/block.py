@@ -111,6 +111,11 @@ def fact_item(fact: RecalledFact, score: float) -> RecallItem:
     return RecallItem("fact", f"[fact:{fact.id}]", line, score, fact.events, data, fact.searched)
 
 
+def observation_item(item: RecallItem) -> RecallItem:
+    """Return the item of an observation as it stands below a title that says who found it out."""
+    return replace(item, line=f"- {_quoted(item.data['text'])} [fact:{short_id(item.data['id'])}]")
+
+
 def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
     """Return the item of a turn: who said what, and when."""
     citation = f"[{turn.event[0]}:{turn.event[1]}]"

@@ -106,10 +106,7 @@ def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
         operation_family(failing) != operation_family(later) or operation_family(later) == "check"
     ):
         return False
-    failing_operands, later_operands = (
-        [word for word in _without_keys(operation.operands) if _is_distinctive(word)] for operation in (failing, later)
-    )
-    return operands_overlap(failing_operands, later_operands)
+    return operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
 def operation_family(operation: Operation) -> str:
@@ -128,10 +125,6 @@ def operation_family(operation: Operation) -> str:
     if program in tool_kinds.CHECKING_PROGRAMS or tool_kinds.CHECKING_SUBCOMMANDS.search(subcommand):
         return "check"
     return "write" if program in tool_kinds.WRITING_PROGRAMS else "run"
-
-
-def _is_distinctive(word: str) -> bool:
-    return len(word) >= 3 and not tool_kinds.COMMON_OPERANDS.fullmatch(word)
 
 
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:

@@ -26,6 +26,7 @@ from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUME
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
+    from consolidator.jobs.importing.importer import ImportWatch
     from consolidator.jobs.importing.intake import ImportReport
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
@@ -176,7 +177,10 @@ def describe_install(place: Place) -> InstallState:
 
 
 async def import_history(
-    database: Database, place: Place, stop: asyncio.Event, progress: Callable[[int, int, str], None] | None = None
+    database: Database,
+    place: Place,
+    stop: asyncio.Event,
+    watch: ImportWatch | None = None,
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
@@ -186,7 +190,7 @@ async def import_history(
     if not folders:
         return None
     sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]
-    return await import_sources(database, sources, stop=stop, progress=progress)
+    return await import_sources(database, sources, stop=stop, watch=watch)
 
 
 async def learn_history(

@@ -16,8 +16,8 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.measuring import is_advised
 from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
-from consolidator.memory.lessons.worth import is_advised
 from consolidator.memory.recall.block import Section, lesson_item, render_block
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import LessonFilter

@@ -17,15 +17,10 @@ async def add_each(conn: Connection, repositories: Mapping[str, str]) -> None:
         await _add_each(conn, repositories.items())
 
 
-async def list_others(conn: Connection, project: str | None = None) -> list[tuple[str, str]]:
-    """Return the further directories of a project, or of all, each with its project."""
-    return await _list_others(conn, project)
-
-
 find_projects = Pairs[str, str, Sequence[str]](_SQL["projects"])
 get_project_of_repository = Value[str | None, str](_SQL["project_of_repository"])
 list_strayed_memories = Column[str](_SQL["strayed_memories"])
 unite = Statement[()](_SQL["unite"])
 forget_unused = Statement[()](_SQL["forget"])
-_list_others = Tuples[tuple[str, str], str | None](_SQL["others"])
+list_others = Tuples[tuple[str, str], str | None](_SQL["others"])
 _add_each = StatementEach(_SQL["add"], "directory repository")

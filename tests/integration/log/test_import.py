@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, NotFound
-from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing import importer
+from consolidator.jobs.importing.importer import ImportSource, ImportWatch, import_sources
 from consolidator.jobs.retention import prune
 from consolidator.llm import WORKING_FOLDER
 from consolidator.models.audience import OWNER
@@ -162,12 +163,29 @@ async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
     write_log(tmp_path / "b.jsonl", user_lines(3, "t"))
     stop = asyncio.Event()
     with pytest.raises(Interrupted):
-        await import_sources(database, [ImportSource(tmp_path)], stop=stop, progress=lambda *_: stop.set())
+        await import_sources(database, [ImportSource(tmp_path)], stop=stop, watch=ImportWatch(lambda *_: stop.set()))
     assert await read_texts(database) == {"s": expected_texts(3)}
     with pytest.raises(Interrupted):
         await import_sources(database, [ImportSource(tmp_path)], stop=stop, strict=True)
     await import_sources(database, [ImportSource(tmp_path)])
     assert await read_texts(database) == {"s": expected_texts(3), "t": expected_texts(3, "t")}
+
+
+async def test_the_latest_week_of_a_long_history_comes_first_and_something_is_learned_from_it(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importer, "LONG_HISTORY", 0)
+    old = write_log(tmp_path / "a.jsonl", user_lines(3, "old"))
+    os.utime(old, (0, 0))
+    write_log(tmp_path / "b.jsonl", user_lines(3, "new"))
+    read: list[Mapping[str, Sequence[str]]] = []
+
+    async def learn() -> None:
+        read.append(await read_texts(database))
+
+    await import_sources(database, [ImportSource(tmp_path)], watch=ImportWatch(latest_read=learn))
+    assert read == [{"new": expected_texts(3, "new")}]
+    assert (await read_texts(database)).keys() == {"old", "new"}
 
 
 async def test_a_path_that_does_not_exist_is_named(database: Database, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from consolidator.errors import ImportRefused, Interrupted
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.registry import FORMATS, find_local_logs
-from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing.importer import ImportSource, ImportWatch, import_sources
 from consolidator.jobs.importing.intake import Intake
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -365,7 +365,7 @@ async def test_progress_reaches_its_end_whatever_the_files_are(database: Databas
     write_log(tmp_path / "package.json", ['{"name": "shop"}'])
     write_log(tmp_path / "README.md", ["nothing that any format reads"])
     steps: list[tuple[int, int, str]] = []
-    await import_logs(database, tmp_path, None, progress=lambda *step: steps.append(step))
+    await import_logs(database, tmp_path, None, watch=ImportWatch(lambda *step: steps.append(step)))
     whole = sum((tmp_path / name).stat().st_size for name in ("a.jsonl", "b.jsonl", "package.json"))
     assert [name for *_, name in steps] == ["a.jsonl", "b.jsonl", "package.json"]
     assert {total for _, total, _ in steps} == {whole}

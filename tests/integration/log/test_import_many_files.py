@@ -120,7 +120,7 @@ async def test_who_stops_an_import_keeps_the_files_that_were_read(database: Data
             stop.set()
 
     with pytest.raises(Interrupted):
-        await import_logs(database, tmp_path, stop=stop, progress=stop_after_two)
+        await import_logs(database, tmp_path, stop=stop, watch=importer.ImportWatch(stop_after_two))
     assert (sorted(await read_texts(database)), await count_files(database)) == (["a", "b"], 2)
     report = await import_logs(database, tmp_path)
     assert (report.unchanged, report.files, report.repeated) == (2, 2, 0)

@@ -27,7 +27,7 @@ from consolidator.memory.observations import (
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
-from consolidator.service.memory.brief import OBSERVED, brief
+from consolidator.service.memory.brief import OBSERVED, Situation, brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.memory.recall import recall
@@ -79,11 +79,14 @@ async def test_an_observation_is_told_after_two_sessions_and_until_it_is_over(
 
         await night("s1", user_message("Run the report test with tzdata."), assistant_response(FOUND))
         assert NOTED not in await told(database)
-        answer = await recall(database, "report_test tzdata image", MemoryScope("coder", SHOP))
-        assert f'found out by an agent, one session, unproved: "{NOTED}"' in answer.block
+        recalled = await recall(database, "report_test tzdata image", MemoryScope("coder", SHOP))
+        assert f'found out by an agent, one session, unproved: "{NOTED}"' in recalled.block
         await night("s2", user_message("The report test is red, tzdata?"), assistant_response(FOUND))
         block = await told(database)
         assert block.index(OBSERVED) < block.index(NOTED)
+        for prompt, is_named in (("Have a look at report_test for me.", True), ("Have a look at my report.", False)):
+            answer = await brief(database, "prompt", MemoryScope("coder", SHOP), Situation(text=prompt))
+            assert (answer is not None and NOTED in answer.block.text) is is_named
         await night("s3", user_message("The image for the report test has `tzdata` at last."))
         assert NOTED not in await told(database)
 

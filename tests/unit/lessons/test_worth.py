@@ -10,15 +10,9 @@ import pytest
 
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.measuring import measure_lessons, without_corrected
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worth import (
-    Chances,
-    Worth,
-    measure_lessons,
-    probability_less,
-    wilson_interval,
-    without_corrected,
-)
+from consolidator.memory.lessons.worth import Chances, Worth, probability_less, wilson_interval
 from consolidator.models.injection import Correction, TellingRow
 from tests.unit.lessons.traced import START, CallLog
 
