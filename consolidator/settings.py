@@ -24,6 +24,17 @@ MAX_RECEIVERS = 10  # of a digest
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
+_REMOVED = {  # settings of earlier versions, and what holds in their place
+    "abandoned_hours": "it is always 24", "agent_max_tokens": "it is always 400000",
+    "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
+    "extract_tool_output": "the question is made by structure", "http_import_max_mb": "it is always 256",
+    "http_streams": "it is always 64", "http_wrong_tokens_per_minute": "it is always 60",
+    "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
+    "scratchpad_max_chars": "it is always 8000",
+    "tokenizer_dir": "it is always `tokenizer` in the data directory",
+    "tokenizer_url": "`consolidator tokenizer URL` names a mirror", "turn_max_repeats": "it is always 30",
+    "turn_max_steps": "it is 100; `--max-steps` of an agent or a session sets another limit",
+}  # fmt: skip
 
 
 class Settings(BaseModel):
@@ -332,6 +343,8 @@ def describe_unknown_settings() -> list[str]:
 
 
 def _describe_unknown(what: str, name: str, names: set[str]) -> str:
+    if (value := _REMOVED.get(name.lower().removeprefix(_PREFIX.lower()))) is not None:
+        return f"{what} is no setting any more: {value}"
     nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"{what} is no setting" + (
         f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config` lists them"
