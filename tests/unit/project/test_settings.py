@@ -157,3 +157,16 @@ def test_a_name_that_is_no_setting_is_told_with_what_was_probably_meant(
         f"{path}:2: retention-day is no setting; did you mean retention_days?",
         f"{path}:3: zebra is no setting; `consolidator config` lists them",
     ]
+    ]
+
+
+def test_a_setting_of_an_earlier_version_is_answered_with_what_holds_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = write_config(monkeypatch, tmp_path, "max-attempts = 9\nmax_attempts = 9\n")
+    monkeypatch.setenv("CONSOLIDATOR_CHUNK_TOKENS", "500")
+    assert describe_unknown_settings() == [
+        "CONSOLIDATOR_CHUNK_TOKENS is no setting any more: it is always 2400",
+        f"{path}:1: max-attempts is no setting any more: it is always 3",
+        f"{path}:2: max_attempts is no setting any more: it is always 3",
+    ]
