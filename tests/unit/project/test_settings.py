@@ -157,7 +157,6 @@ def test_a_name_that_is_no_setting_is_told_with_what_was_probably_meant(
         f"{path}:2: retention-day is no setting; did you mean retention_days?",
         f"{path}:3: zebra is no setting; `consolidator config` lists them",
     ]
-    ]
 
 
 def test_a_setting_of_an_earlier_version_is_answered_with_what_holds_now(
