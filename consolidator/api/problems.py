@@ -30,6 +30,7 @@ ROUTES: Mapping[str, str] = {
     "revisions": "GET /v1/revisions",
     "rules": "GET /v1/rules",
     "run": "POST /v1/runs",
+    "procedures": "GET /v1/procedures",
     "runs": "GET /v1/runs",
     "session branch": "POST /v1/sessions/{id}/branch",
     "session checkpoint": "GET /v1/sessions/{id}/checkpoints",

@@ -215,7 +215,7 @@ JSON_COMMANDS = [
     "session task s0 Fix", "session task s0", "session task s0 success --finish", "session show s0 --part state",
     "session notes s0", "session show s0 --part whole", "session fork s0", "session branch s0",
     "session branch s0 --list", "session checkpoint s0", "session checkpoint s0 --list",
-    "session end s1", "config", "status", "agent delete desk", "procedures --export {folder}/skills --all",
+    "session end s1", "config", "status", "compile", "agent delete desk", "procedures --export {folder}/skills --all",
 ]  # fmt: skip
 FORMER_COMMANDS = [
     "wake --all", "sessions", "events s0", "summary s0", "runs show {run}", "db seals", "hydrate s0", "state s0",

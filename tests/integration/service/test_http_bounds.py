@@ -279,7 +279,7 @@ async def test_requests_take_no_connection_of_the_nights(database: Database) -> 
                 await sleep_long()
 
         asking = [group.create_task(ask_slowly()) for _ in range(20)]
-        await until(lambda: for_requests.engine.pool.checkedout() == 2)  # type: ignore[attr-defined]
+        await until(lambda: for_requests.pool.used == 2)
         for _ in range(20):
             async with database.transaction() as conn:
                 assert await (await conn.execute("select 1")).fetchone() == (1,)
