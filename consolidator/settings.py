@@ -195,7 +195,7 @@ class Settings(BaseModel):
         for name, field in cls.model_fields.items():
             value = next(filter(None, map(os.environ.get, _variable_names(name))), None)
             if value is not None:
-                read[name] = _parse_list(name, value) if field.annotation == list[str] else value
+                read[name] = _parse_json(name, value) if field.annotation in _JSON_EXAMPLES else value
         return read | values
 
     @property
@@ -294,11 +294,18 @@ def load_settings(**overrides: object) -> Settings:
         raise UsageError("invalid settings: " + "; ".join(lines)) from error
 
 
-def _parse_list(name: str, text: str) -> Any:
+_JSON_EXAMPLES: dict[Any, str] = {
+    list[str]: 'list, such as ["..."]',
+    dict[str, SecretStr]: 'object, such as {"name": "https://..."}',
+}
+
+
+def _parse_json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f'invalid settings: {_PREFIX}{name.upper()}: not a JSON list, such as ["..."]') from error
+    except ValueError:  # which would quote the value
+        example = _JSON_EXAMPLES[Settings.model_fields[name].annotation]
+        raise UsageError(f"invalid settings: {_PREFIX}{name.upper()}: not a JSON {example}") from None
 
 
 @dataclass(frozen=True, slots=True)

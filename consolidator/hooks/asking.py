@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from consolidator.hooks import program
 
@@ -73,8 +74,16 @@ def run_command(words: Sequence[str]) -> int | None:
         process = int(service.recv(32))
     except (OSError, ValueError, AttributeError):
         return None
+    except KeyboardInterrupt:
+        return 130
+
+    def pass_on(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(process, number)
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: os.kill(process, number))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, pass_on)
     with service:
         service.settimeout(None)
         service.sendall(b"+")

@@ -65,36 +65,47 @@ def is_ours(peer: socket.socket) -> bool:
 
 def _serve(listening: socket.socket, service: int) -> None:
     """Fork a process for each command until the service ends."""
-    code = os.stat(program.__file__).st_mtime_ns
+    code, began = os.stat(program.__file__).st_mtime_ns, time.time_ns()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([listening.fileno(), service], [], [])
-        if service in ready or os.stat(program.__file__).st_mtime_ns != code:
+        if service in ready or _is_changed(began):
             return
-        connection = listening.accept()[0]
+        connection, files = listening.accept()[0], list[int]()
         try:
             with connection:
                 connection.settimeout(asking.SECONDS)
-                order = _receive(connection) if is_ours(connection) else None
+                order = _receive(connection, files) if is_ours(connection) else None
                 if order is not None and order["code"] == [program.__file__, code]:
                     _load(order["words"][0])
                     if not os.fork():
                         listening.close()
-                        _run(connection, order)
-                for descriptor in order["files"] if order else ():
-                    os.close(descriptor)
-        except (OSError, ValueError, KeyError, ImportError):  # it goes on by itself
+                        _run(connection, order, files)
+        except (OSError, ValueError, KeyError, ImportError):  # the command goes on by itself
             continue
+        finally:
+            for descriptor in files:
+                os.close(descriptor)
 
 
-def _receive(connection: socket.socket) -> dict[str, Any]:
-    """Return a command and its open files."""
-    head, files, _, _ = socket.recv_fds(connection, 1 << 16, 3)
+def _is_changed(began: int) -> bool:
+    """Whether code of ours that is loaded was written since then, as by a new version in the same place."""
+    paths = {module.__file__ for name, module in sys.modules.items() if name.startswith("consolidator")}
+    try:
+        return any(os.stat(path).st_mtime_ns > began for path in paths if path is not None)
+    except OSError:  # it is gone
+        return True
+
+
+def _receive(connection: socket.socket, files: list[int]) -> dict[str, Any]:
+    """Return a command, and add its open files."""
+    head, received, _, _ = socket.recv_fds(connection, 1 << 16, 3)
+    files += received
     length, _, body = head.partition(b"\n")
     while len(body) < int(length) and (part := connection.recv(1 << 16)):
         body += part
-    order: dict[str, Any] = {**json.loads(body), "files": files}
+    order: dict[str, Any] = json.loads(body)
     return order
 
 
@@ -108,7 +119,7 @@ def _load(name: str) -> None:
     gc.freeze()
 
 
-def _run(connection: socket.socket, order: dict[str, Any]) -> None:
+def _run(connection: socket.socket, order: dict[str, Any], files: list[int]) -> None:
     """Run a command with its own files, directory and environment; its exit code is the answer."""
     for number in (signal.SIGCHLD, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.default_int_handler)
@@ -119,7 +130,7 @@ def _run(connection: socket.socket, order: dict[str, Any]) -> None:
         os.environ.update(order["environment"])
         os.umask(order["umask"])
         time.tzset()
-        for target, descriptor in enumerate(order["files"]):
+        for target, descriptor in enumerate(files):
             os.dup2(descriptor, target)
             os.close(descriptor)
         (sys.stdin, sys.stdout, sys.stderr) = map(_open, range(3), order["encodings"])

@@ -26,7 +26,7 @@ _ASKS = re.compile(
     r"git (?:(?:push|fetch|pull)(?: -[\w-]+)*(?: origin(?: [\w./:+-]+)*)?|remote (?:-v|get-url origin))"
     r"(?: 2>&1)?(?: \| (?:head|tail)(?: -n?\s?\d+)?)?"
 )
-_PRINTED = re.compile(r"^(?:To |From |origin\t|)(\S+[:/]\S+?)(?: \((?:fetch|push)\))?$", re.MULTILINE)
+_PRINTED = re.compile(r"^(?:To |From |origin\t|)(\S{1,300}?[:/]\S{1,300}?)(?: \((?:fetch|push)\))?$", re.MULTILINE)
 
 
 def find_repository(project: str | None, claim: object = None) -> str | None:

@@ -12,6 +12,8 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.argument_summary import strip_output
@@ -48,6 +50,7 @@ _WORD = re.compile(r"[\w./@+=,%#][\w./@:+=,%#-]{0,255}")
 _CLIMBS = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _ADDRESS = re.compile(r"\w+://|^[\w.-]+@[\w.-]+[:/]")
 _LETTERS = re.compile(r"[A-Za-z]{3,}")
+_NO_MATTER = ("description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens")  # of a shell's call
 _NAMES = {"-m": "message", "-b": "branch", "-t": "title"}
 
 
@@ -223,6 +226,8 @@ def check_value(parameter: Parameter, value: Any, project: str | None) -> None:
             raise StepRefused(f"{parameter.name} holds characters that nobody sees")
         if parameter.kind == "number" and not _NUMBER.fullmatch(each):
             raise StepRefused(f"{parameter.name} must be a number")
+        if parameter.kind == "text" and (each.startswith("..") or (_CLIMBS.search(each) and len(each.split()) == 1)):
+            raise StepRefused(f"{parameter.name} must be within the project")
         if parameter.kind == "word" and (not _WORD.fullmatch(each) or _CLIMBS.search(each)):
             raise StepRefused(f"{parameter.name} must be one plain word or a path within the project")
 
@@ -269,7 +274,9 @@ def compile_procedure(
 
     Raises CannotCompile where too few did, and for what is hostile, holds a credential, or is text that no slot takes.
     """
-    read = [(each, forms) for each in instances if (forms := [_read_form(call) for call in each.calls])]
+    read = [
+        (each, forms) for each in instances if (forms := [_read_form(call, procedure.project) for call in each.calls])
+    ]
     keys = Counter(tuple(form.key for form in forms if form) for _, forms in read if all(forms))
     best = max(keys, key=lambda key: keys[key], default=None)
     alike = [(each, [f for f in forms if f]) for each, forms in read if tuple(f.key for f in forms if f) == best]
@@ -299,9 +306,10 @@ class _Form(NamedTuple):
     runs: list[list[str]]  # of a shell's line: the words of each hole; of other arguments one value each
     words: list[str]  # of a shell's line, raw; a hole is ""
     argument: str = ""  # that holds the shell's line
+    others: Mapping[str, Any] = MappingProxyType({})  # what a shell is given beside its line, such as a directory
 
 
-def _read_form(call: CompletedCall) -> _Form | None:
+def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
     """Return the form of a call; None for one that cannot be read."""
     if not isinstance(call.arguments, Mapping):
         return None
@@ -310,7 +318,9 @@ def _read_form(call: CompletedCall) -> _Form | None:
         names = sorted(call.arguments)
         return _Form((call.tool, *names), [[json.dumps(call.arguments[name])] for name in names], names)
     argument = next((name for name, value in call.arguments.items() if value == line), None)
-    line = strip_output(strip_cd(line)).strip()
+    others = {name: value for name, value in call.arguments.items() if name not in (argument, *_NO_MATTER)}
+    rest = [json.dumps(item) for item in sorted(others.items())]
+    line = strip_output(_strip_own_directory(line, project)).strip()
     commands = parse_commands(line)
     if argument is None or not commands:
         return None
@@ -319,12 +329,15 @@ def _read_form(call: CompletedCall) -> _Form | None:
         return None
     if wrappers := commands[0].wrappers:  # it runs without them in another session, or it is no wrapper there
         words = words[len(wrappers) :] if tuple(words[: len(wrappers)]) == wrappers else words
-    is_nested = not {"(", ")", "`", "<", ">"}.isdisjoint(words)  # then nothing in it may differ
+    is_nested = not {"(", ")", "`", "<", ">"}.isdisjoint(words)
+    if is_nested or {("|", "&"), (";", ";")} & set(pairwise(words)):
+        # Its spaces matter, and nothing in it may differ.
+        return _Form((call.tool, *rest, line), [], [line], argument or "", others)
     key: list[str] = []
     runs: list[list[str]] = []
     place = 0  # of a word in its command
     for word in words:
-        is_fixed = is_nested or bool(_OPERATOR.fullmatch(word)) or word.startswith("-") or place == 0
+        is_fixed = bool(_OPERATOR.fullmatch(word)) or word.startswith("-") or place == 0
         is_fixed = is_fixed or (place == 1 and _SUBCOMMAND.fullmatch(word) is not None)
         place = 0 if _OPERATOR.fullmatch(word) else place + 1
         if is_fixed:
@@ -334,7 +347,14 @@ def _read_form(call: CompletedCall) -> _Form | None:
         else:
             key.append("")
             runs.append([word])
-    return _Form((call.tool, *key), runs, key, argument)
+    return _Form((call.tool, *rest, *key), runs, key, argument, others)
+
+
+def _strip_own_directory(line: str, project: str | None) -> str:
+    """Return a line without the `cd` into its project; another one says where the call has to run."""
+    stripped = strip_cd(line)
+    target = re.match(r"\s*cd\s+['\"]?([^\s'\"]+)", line)
+    return stripped if target is not None and target[1].rstrip("/") == project else line
 
 
 class _Compiler:
@@ -352,7 +372,11 @@ class _Compiler:
             if harm := find_harm(call.tool, call.arguments, self._project):
                 raise CannotCompile(f"step {number + 1} is hostile to repeat: it {harm}")
         if forms[0].argument:
-            arguments: dict[str, Any] = {forms[0].argument: {"line": self._compile_line(number, forms)}}
+            arguments: dict[str, Any] = {
+                **forms[0].others,
+                forms[0].argument: {"line": self._compile_line(number, forms)},
+            }
+            self._refuse_members(number, forms[0].others)
         else:
             arguments = {
                 name: self._compile_value(number, name, [json.loads(form.runs[n][0]) for form in forms])
@@ -406,8 +430,15 @@ class _Compiler:
             raise CannotCompile(f"step {number + 1} has a pattern of files, and it differs")
         return text
 
+    def _refuse_members(self, number: int, arguments: Mapping[str, Any]) -> None:
+        """Raise CannotCompile for a value that would be read as a slot."""
+        for name, value in arguments.items():
+            if isinstance(value, Mapping) and not {"line", "slot"}.isdisjoint(value):
+                raise CannotCompile(f"{name} of step {number + 1} has a member that is called `line` or `slot`")
+
     def _compile_value(self, number: int, name: str, values: Sequence[Any]) -> Any:
         if all(value == values[0] for value in values):
+            self._refuse_members(number, {name: values[0]})
             return values[0]
         lists = all(isinstance(value, list) and all(isinstance(each, str) for each in value) for value in values)
         if not lists and not all(isinstance(value, str) or _is_number(value) for value in values):

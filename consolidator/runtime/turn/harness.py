@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from consolidator.context.compaction import CompactionHooks
 from consolidator.context.reader import TailCache
@@ -68,7 +68,14 @@ class Guard:
     first: Mapping[str, Any] | None = None  # of a call of the same tool before it, if that may run again
 
 
-GuardFunction = Callable[[SessionRow, str, Any, str], Awaitable[Guard | None]]  # (session, tool, arguments, call id)
+class GuardFunction(Protocol):
+    """Tells what to do about a call before it is logged; None for nothing."""
+
+    def __call__(
+        self, session: SessionRow, tool: str, arguments: Any, call_id: str, *, may_go_first: bool
+    ) -> Awaitable[Guard | None]: ...
+
+
 Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
 BranchHook = Callable[[SessionRow, str], Awaitable[Mapping[str, Any] | None]]  # (session, kind of branch)
 RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory

@@ -54,7 +54,11 @@ async def find_guards(harness: Harness, session: SessionRow, answer: StreamedAns
     guards = {}
     for number, index in enumerate(sorted(answer.tool_calls)):
         streamed = answer.tool_calls[index]
-        guard = await harness.guard(session, streamed.tool, streamed.parsed_arguments(), _call_id(message_id, number))
+        tool, call_id = harness.tools_of(session).get(streamed.tool), _call_id(message_id, number)
+        may_go_first = tool is not None and tool.idempotent and not tool.needs_approval
+        guard = await harness.guard(
+            session, streamed.tool, streamed.parsed_arguments(), call_id, may_go_first=may_go_first
+        )
         if guard is not None:
             guards[number] = guard
     return guards
@@ -87,8 +91,8 @@ def call_events(
         )  # fmt: skip
         group += 0 if previous_is_shared and not is_alone else 1
         previous_is_shared = not is_alone
-        first = guard.first if guard is not None and tool is not None and tool.idempotent else None
-        if first is not None and tool is not None and not tool.needs_approval:
+        first = guard.first if guard is not None else None
+        if first is not None and tool is not None:
             before = {"call_id": f"{_call_id(message_id, number)}_g", "tool": tool.name, "arguments": first}
             more = {"message_id": message_id, "group": group, "known": True, "guard": "run first, as known here"}
             calls.append(NewEvent(EventType.TOOL_CALL, {**before, **more}))

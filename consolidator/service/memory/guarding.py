@@ -6,6 +6,7 @@ a guard that is wrong once in twenty acts no more.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ulid import ULID
@@ -23,8 +24,13 @@ from consolidator.store.facts.visibility import load_person
 from consolidator.store.memory import injections, lessons
 
 
-async def guard_call(database: Database, session: SessionRow, tool: str, arguments: Any, call_id: str) -> Guard | None:
-    """Return what to do about a call that a session is about to make; None for nothing. Count it in any case."""
+async def guard_call(
+    database: Database, session: SessionRow, tool: str, arguments: Any, call_id: str, *, may_go_first: bool
+) -> Guard | None:
+    """Return what to do about a call that a session is about to make; None for nothing. Count it in any case.
+
+    `may_go_first`: whether the tool may be called once more before it, without asking a person.
+    """
     line = shell_command(tool, arguments)
     if session.project is None or line is None:
         return None
@@ -41,6 +47,8 @@ async def guard_call(database: Database, session: SessionRow, tool: str, argumen
     if warning.lesson.kind == "first_run_fails" and any(cited in each.cited for each in earlier):
         return None  # it is no first run any more
     guard = _act(session, row, tool, arguments, line, warning.text) if may_act(row) else None
+    if guard is not None and not may_go_first:
+        guard = replace(guard, first=None)
     correction: Correction | None = "shadow"
     if guard is not None:
         correction = None if guard.arguments is None and guard.first is None else "made"

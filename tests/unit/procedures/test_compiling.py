@@ -75,6 +75,32 @@ def test_what_differs_is_a_parameter_or_an_earlier_result() -> None:
     assert procedure.steps[0].expects == ("passed", "tests")
 
 
+@pytest.mark.parametrize(
+    ("line", "extra"),
+    [
+        ("npm run build 2>/dev/null && git push", {}),
+        ("make 2>&1 | tee log.txt && git push", {}),
+        ("make &> build.log", {}),
+        ("cd web && npm test", {}),
+        ("npm test", {"workdir": f"{PROJECT}/web"}),
+    ],
+)
+def test_a_call_stays_as_it_was_where_its_spaces_or_its_directory_matter(line: str, extra: dict[str, str]) -> None:
+    arguments = {"command": line, **extra}
+    procedure = compiled([instance(n, ("Bash", {**arguments, "description": str(n)}, "done")) for n in (1, 2, 3)])
+    run = procedure.begin({})
+    assert run.call() == ("Bash", arguments)
+    elsewhere = {"command": line.replace("web", "api"), **({"workdir": f"{PROJECT}/api"} if extra else {})}
+    if elsewhere != arguments:
+        with pytest.raises(CannotCompile, match="2 of 3 sessions"):
+            compiled([instance(n, ("Bash", arguments if n < 3 else elsewhere, "done")) for n in (1, 2, 3)])
+
+
+def test_a_member_of_a_value_is_no_slot() -> None:
+    with pytest.raises(CannotCompile, match="has a member that is called"):
+        compiled([instance(n, ("lsp", {"position": {"line": 3, "character": 5}}, "done")) for n in (1, 2, 3)])
+
+
 def test_a_run_goes_from_result_to_result() -> None:
     run: ProcedureRun | None = compiled().begin({"note": "Sell; rm -rf /", "paths": ["its.py"]})
     calls = []

@@ -169,3 +169,12 @@ def test_a_setting_of_an_earlier_version_is_answered_with_what_holds_now(
         f"{path}:1: max-attempts is no setting any more: it is always 3",
         f"{path}:2: max_attempts is no setting any more: it is always 3",
     ]
+
+
+def test_an_object_is_read_from_a_variable_and_a_bad_one_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_WEBHOOKS", '{"gate": "https://hooks.example/secret"}')
+    assert load_settings().webhooks["gate"].get_secret_value() == "https://hooks.example/secret"
+    monkeypatch.setenv("CONSOLIDATOR_WEBHOOKS", "{secret")
+    with pytest.raises(UsageError, match="CONSOLIDATOR_WEBHOOKS: not a JSON object") as refused:
+        load_settings()
+    assert "secret" not in str(refused.value)
