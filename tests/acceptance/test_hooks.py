@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +296,28 @@ def test_settings_that_are_no_json_are_left_alone(environment: Mapping[str, str]
     assert str(settings) in failed.stderr.replace("\n", "")
     assert settings.read_text() == '{"hooks": '
     assert "FAIL" in run_cli("doctor", environment=environment, code=2).stdout
+
+
+def test_a_command_that_cannot_be_loaded_beside_the_service_leaves_its_pipe_to_end(tmp_path: Path) -> None:
+    code = "import os; from consolidator.hooks import standby; listening = standby.listen('x'); "
+    code += "print(flush=True); standby._serve(listening, os.pipe()[0])"
+    with (
+        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE) as served,
+        ExitStack() as end,
+    ):
+        end.callback(served.kill)
+        assert served.stdout is not None
+        served.stdout.readline()
+        order = {"words": ["nonsense"], "code": [program.__file__, os.stat(program.__file__).st_mtime_ns]}
+        body = json.dumps(order).encode()
+        reading, writing = os.pipe()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "x"))
+            socket.send_fds(client, [b"%d\n" % len(body)], [0, writing, writing])
+            client.sendall(body)
+            os.close(writing)
+            client.settimeout(PATIENCE)
+            assert client.recv(1) == b""
+        assert select.select([reading], [], [], PATIENCE)[0] == [reading]
+        assert os.read(reading, 1) == b""
+        os.close(reading)
