@@ -190,7 +190,11 @@ class _ReservedConnections(Database):
 
     async def _connect(self) -> Connection:
         driver = await self._whole._connect()
-        await driver.execute(f"set statement_timeout = '{self._statement_seconds}s'")
+        try:
+            await driver.execute(f"set statement_timeout = '{self._statement_seconds}s'")
+        except BaseException:  # also a cancellation
+            await driver.close()
+            raise
         return driver
 
 

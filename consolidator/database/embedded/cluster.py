@@ -140,7 +140,7 @@ def save_role_passwords(cluster: Cluster, passwords: dict[str, str]) -> None:
 
 
 def list_orphans() -> list[Path]:
-    """Return root's clusters that no home refers to any more; they are kept until a person removes them."""
+    """Return root's clusters that no home refers to any more; a person removes them, but for those `list_abandoned`."""
     clusters = sorted(CLUSTERS.glob("*")) if _is_root() else []
     notes = {path: _read_note(path / "home.json") for path in clusters}
     return [
@@ -156,7 +156,7 @@ def list_abandoned() -> list[Cluster]:
     for path in list_orphans():
         note, data = _read_note(path / "home.json"), path / "data"
         home = Path(note.get("home", "/"))
-        if any(home.is_relative_to(folder) for folder in (tempfile.gettempdir(), *TEMPORARY)):
+        if "identity" in note and any(home.is_relative_to(folder) for folder in TEMPORARY):
             owner = _data_owner(data) if data.exists() else Account(os.geteuid(), os.getegid())
             abandoned.append(Cluster(home, note["identity"], "", data, owner))
     return abandoned
