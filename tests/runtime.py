@@ -45,7 +45,7 @@ class RecordingChannel:
 def create_settings(server: ModelServer | str, home: Path, **more: Any) -> Settings:
     """Return settings for a stand-in server, or for one at a URL."""
     url = server if isinstance(server, str) else server.url
-    return Settings(home=home, openai_base_url=url, model="gpt-4o-mini", health_port=0, **more)
+    return Settings(**{"home": home, "openai_base_url": url, "model": "gpt-4o-mini", "health_port": 0} | more)
 
 
 @asynccontextmanager

@@ -14,14 +14,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from consolidator.api import guard as door
 from consolidator.api import problems
-from consolidator.api.call import REPEATED_HEADER, ApiServices
+from consolidator.api.call import ApiServices
 from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
 from consolidator.api.metrics import PATH as METRICS_PATH
 from consolidator.api.metrics import MeasuredApp, MetricsPage, ProcessMetrics
@@ -37,39 +36,6 @@ from consolidator.service.request_limits import PrefixRoute, allowed_hosts
 from consolidator.service.sessions.reruns import RequestedReruns
 from consolidator.settings import Settings
 
-BODIES: dict[str, dict[str, Any]] = {
-    "Acceptance": {"words": "Use tabs."},
-    "AgentChange": {"model": "gpt-4o-mini", "max_cost_usd": "2.50"},
-    "Compact": {"budget": 8000, "by_model": False},
-    "Correction": {"text": "We deploy on Mondays."},
-    "EndSession": {"reason": "the question is answered"},
-    "Erase": {"peer": "mara", "reason": "asked for by the person"},
-    "ErrorLookup": {"error": "fatal: The current branch main has no upstream branch.", "tool": "bash"},
-    "Forgetting": {"words": "we use tabs"},
-    "Fork": {"at": 4, "overrides": {"model": "gpt-4o-mini"}},
-    "NewBackfill": {"since": "2026-03-01T00:00:00Z", "only": "procedures"},
-    "NewBranch": {"kind": "sim", "message": "What if we used pnpm?"},
-    "NewCheckpoint": {"label": "before the migration", "ttl_seconds": 604800},
-    "NewRerun": {"from_message": 4, "overrides": {"model": "gpt-4o-mini"}},
-    "NewEvents": {
-        "session_key": "main:cli:mara",
-        "events": [{"type": "UserMessage", "data": {"text": "From now on, use tabs."}}],
-    },
-    "NewMessage": {"text": "What did I ask you yesterday?"},
-    "NewRun": {"job": "consolidation"},
-    "NewTask": {"title": "Fix the failing build"},
-    "OpenSession": {"key": "main:web:mara", "system": "Be brief.", "max_cost_usd": "0.50"},
-    "Resolution": {"outcome": "ok"},
-    "Restore": {"overrides": {"model": "gpt-4o-mini"}},
-    "Retry": {"discard": False},
-    "Review": {"accept": True},
-    "ScratchpadChange": {"mode": "append", "text": "- [ ] ask for the invoice"},
-    "Shown": {"surface": "web", "cursor": "4"},
-    "Spawn": {"task": "Which of these files have no tests?", "mode": "summary"},
-    "Statement": {"statement": "we use tabs"},
-    "TaskEnd": {"outcome": "success", "note": "the build is green"},
-    "Verdict": {"reason": "it is what I asked for"},
-}
 _BODY_METHODS = ("post", "patch", "put")
 _ALWAYS = (400, 401, 403, 404, 413, 421, 422, 429, 500, 502, 503, 507)
 _WITH_BODY = (415,)
@@ -103,18 +69,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document["security"] = [{"token": []}]
     for methods in document["paths"].values():
         for method, described in methods.items():
-            _add_example(described)
             _add_problems(described, with_body=method in _BODY_METHODS, changes=method != "get")
     return document
-
-
-def _add_example(described: dict[str, Any]) -> None:
-    """Add to a request body the example of its schema, where it is one of JSON."""
-    content = described.get("requestBody", {}).get("content", {}).get("application/json")
-    if content is not None:
-        schema = content["schema"]
-        named = schema if "$ref" in schema else schema["anyOf"][0]
-        content["example"] = BODIES[named["$ref"].rpartition("/")[2]]
 
 
 def _add_problems(described: dict[str, Any], *, with_body: bool, changes: bool) -> None:
@@ -143,7 +99,7 @@ def _example(kind: ProblemKind) -> dict[str, Any]:
 
 log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
-_OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
+_OPENAPI_PATH = f"{PREFIX}/openapi.json"
 _ROUTERS = (
     children.bundle_router,
     sessions.router,
@@ -166,7 +122,7 @@ def build_app(services: ApiServices) -> FastAPI:
         title="consolidator",
         version=version("consolidator"),
         openapi_url=_OPENAPI_PATH,
-        docs_url=_DOCS_PATH if services.settings.http_docs else None,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -198,7 +154,7 @@ def mount_api(
     guard = partial(
         ApiGuard,
         tokens=tokens,
-        rates=RequestRates(settings.http_requests_per_second),
+        rates=RequestRates(door.REQUESTS_PER_SECOND),
         streams=streams,
         wrong_tokens=WrongTokens(door.WRONG_TOKENS_PER_MINUTE),
         stopping=stopping,
@@ -207,23 +163,14 @@ def mount_api(
     guarded: ASGIApp = MeasuredApp(
         guard(
             app,
-            open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
+            open_paths=(_OPENAPI_PATH,),
             lines_paths=(f"{PREFIX}/sessions/import",),
             lines_bytes=door.IMPORT_BYTES,
         ),
         PREFIX,
     )
     page = MetricsPage(database, process, streams, hub)
-    metrics = guard(page, open_paths=(METRICS_PATH,) if settings.metrics_public else ())
-    if settings.http_cors_origins:
-        guarded = CORSMiddleware(
-            guarded,
-            allow_origins=settings.http_cors_origins,
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
-            allow_headers=("authorization", "content-type", "idempotency-key", "last-event-id"),
-            expose_headers=("location", "retry-after", REPEATED_HEADER),
-        )
-    return [PrefixRoute(PREFIX, guarded), PrefixRoute(METRICS_PATH, metrics)]
+    return [PrefixRoute(PREFIX, guarded), PrefixRoute(METRICS_PATH, guard(page))]
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

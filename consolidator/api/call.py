@@ -100,7 +100,7 @@ class Call:
     def driver_tools(self) -> Sequence[str] | None:
         """The names of the tools of what drives sessions in this process; None where nothing does."""
         harness = self.services.harness
-        return None if harness is None or not self.settings.drive_concurrency else harness.tools.names
+        return None if harness is None else harness.tools.names
 
     @property
     def wants_stream(self) -> bool:

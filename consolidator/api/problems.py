@@ -37,7 +37,7 @@ ROUTES: Mapping[str, str] = {
     "session create": "POST /v1/sessions",
     "session list": "GET /v1/sessions",
     "session list --attention": "GET /v1/attention",
-    "session replay": "GET /v1/sessions/{id}/events",
+    "session events": "GET /v1/sessions/{id}/events",
 }  # by the beginning of the command
 
 

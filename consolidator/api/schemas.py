@@ -215,28 +215,6 @@ class ContextUse(RowAnswer):
 class Session(RowAnswer):
     """A session: who it is with, how far its log is, what it cost and what waits in it."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "title": "When does it open?",
-                    "key": "main:web:mara", "agent": "main", "channel": "web",
-                    "peer": "mara", "project": None, "kind": "root", "parent_id": None, "parent_seq": None,
-                    "root_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "conversation_id": None, "model": "gpt-4o-mini",
-                    "status": "open", "error": None, "head": 3, "settled_to": 3, "pending": False,
-                    "recorded_by": None, "driven_here": True, "attention": {}, "config": {}, "max_cost_usd": 0.5,
-                    "cost_usd": "0.0004", "turns": 1, "input_tokens": 120, "cached_tokens": 0, "output_tokens": 18,
-                    "compactions": 0, "started_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
-                    "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
-                    "trigger_id": None, "context": None, "session_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z",
-                    "agent_id": "main", "golem_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0,
-                    "created_at": 1772452800000, "context_window": 128000, "space_id": None,
-                    "mailbox_id": None, "policy": None, "tool_names": None, "parent_conversation_id": None,
-                }
-            ]
-        }
-    )  # fmt: skip
-
     title: str | None = Field(description="its first words, in lists and where one session is shown")
     driven_here: bool = Field(description="whether messages to it are answered here")
     cost_usd: str

@@ -1,6 +1,6 @@
 """The commands: where each one's function is, imported when the command is used, and its line in `--help`.
 
-A noun is a dictionary of commands. Names of former releases are aliases, which are hidden and stay for one release.
+A noun is a dictionary of commands.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "learned": ("memory.lessons:learned_command", "what your agents learned"),
         "ui": ("start.ui:ui_command", "memory in a browser: see it, correct it"),
         "config": ("start.import_logs:config_command", "the settings in force, and where each comes from"),
-        "tokenizer": ("start.import_logs:tokenizer_command", "fetch the vocabulary that counts tokens exactly"),
     },
     "Memory": {
         "recall": ("memory.recall:recall_command", "ask memory, each line with its citation"),
@@ -47,21 +46,17 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "compile": ("memory.procedures:compile_command", "make a tool of a procedure, once you say yes"),
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
-        "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
-        "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
+        "lessons": ("memory.lessons:lessons_command", "how commands are run here, what fails, and what it is worth"),
         "prove": ("memory.proving:prove_command", "try a lesson on recorded sessions: what a model does with it"),
-        "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "brief": ("memory.recall:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
         "blame": ("memory.explain:blame_command", "which memory stood behind a call, or what is known of a file"),
-        "next": ("memory.procedures:next_command", "what usually follows in a session"),
         "memory": (
             {
                 "export": ("memory.moving:export_memory_command", "write what is believed here into one signed file"),
                 "import": ("memory.moving:import_memory_command", "import what another installation believes"),
-                "sync": ("memory.moving:sync_memory_command", "fetch it from another machine over ssh"),
             },
-            "memory that moves: export, import, sync",
+            "memory that moves: export, import",
         ),
         "revisions": ("nights.runs:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("start.ui:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
@@ -70,8 +65,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
     "Nights": {
         "serve": ("nights.serve:serve_command", "run as a service: every night, the API, MCP, sessions"),
         "run": ("nights.runs:run_command", "run one job now"),
-        "runs": ("nights.runs:runs_command", "the ledger: what each night saw, learned, and left"),
-        "retry": ("nights.runs:retry_command", "learn again from events that were set aside"),
+        "runs": ("nights.runs:runs_command", "the ledger: what each night saw and left; learn it again"),
         "backfill": ("nights.runs:backfill_command", "consolidate by hand, or derive again"),
     },
     "Log": {
@@ -91,7 +85,6 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
                 "upgrade": ("log.database:upgrade_command", "upgrade the schema; create the roles"),
                 "info": ("log.database:info_command", "where it is, its version, its size, its seals"),
                 "verify": ("log.database:verify_command", "check the invariants on the real rows"),
-                "reindex": ("log.database:reindex_command", "rebuild recall's index"),
                 "backup": ("log.database:backup_command", "write the log, memory and ledger into a file"),
                 "restore": ("log.database:restore_command", "restore a backup into an empty database"),
             },
@@ -103,9 +96,8 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "session": (
             {
                 "list": ("log.sessions:list_command", "list sessions, the latest first"),
-                "show": ("agents.session:show_command", "show a session: its row, state, summary, or the whole"),
-                "events": ("log.events:events_command", "print or follow a session's events"),
-                "replay": ("log.events:replay_command", "show again what a session's people saw"),
+                "show": ("agents.session:show_command", "show a session: its row, state, summary, or what follows"),
+                "events": ("log.events:events_command", "print or follow a session's events, or replay it"),
                 "create": ("agents.session:create_command", "create a session"),
                 "end": ("agents.session:end_command", "end a session; nothing is deleted"),
                 "say": ("agents.drive:say_command", "say something to a session, in mid-answer too"),
@@ -143,44 +135,17 @@ def _entry(panel: str, place: str | _Noun, summary: str) -> CommandEntry:
 
 
 COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() for name, entry in entries.items()}
-# Names of former releases, and what they stand for.
-ALIASES = {
-    "agent delete": "agent set --delete", "agent list": "agent show", "approve": "call approve", "backup": "db backup",
-    "branch commit": "session branch --commit", "branch create": "session branch",
-    "branch discard": "session branch --discard", "branch list": "session branch --list",
-    "checkpoint create": "session checkpoint", "checkpoint delete": "session checkpoint --delete",
-    "checkpoint list": "session checkpoint --list", "checkpoint restore": "session fork",
-    "compact": "session compact", "compare": "session diff", "config show": "config", "context": "session context",
-    "db roles": "db upgrade --roles", "db seals": "db info --seals", "deny": "call deny", "diff": "session diff",
-    "events": "session events", "facts correct": "facts --correct", "facts forget": "forget",
-    "facts review": "facts --review", "facts undo": "facts --undo", "follow-up": "session say --later",
-    "fork": "session fork", "hydrate": "session show --part whole", "procedures export": "procedures --export",
-    "replay": "session replay", "rerun": "session rerun", "resolve": "call resolve", "restore": "db restore",
-    "revisions discard": "revisions --discard", "revisions promote": "revisions --promote",
-    "revisions restore": "revisions --restore", "revisions show": "revisions", "rules accept": "rules --accept",
-    "rules dismiss": "rules --dismiss", "rules write": "rules --write", "runs show": "runs",
-    "scratchpad": "session notes", "session restore": "session fork", "sessions": "session list",
-    "spawn": "session spawn", "state": "session show --part state", "steer": "session say",
-    "session stop": "session say --stop", "stop": "session say --stop", "summary": "session show --part summary",
-    "task finish": "session task --finish", "task list": "session task",
-    "task start": "session task", "tokenizer fetch": "tokenizer", "wake": "session wake",
-}  # fmt: skip
-# Options of former releases, of all commands and of one: the option that each became, and what begins its value.
-OPTION_ALIASES = {
-    "": {"--builtin": "--tools", "--mcp": "--tools mcp:", "--mcp-config": "--tools"},
-    "procedures --export": {"--format": ""},  # there was one
-    "session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"},
-}  # fmt: skip
 # What runs until it is ended, or prints a format or a dialogue of its own.
 WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "mirror", "serve", "uninstall"})
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",
-    "log": "session events", "logs": "session list", "branch": "session branch",
+    "log": "session events", "logs": "session list", "branch": "session branch", "replay": "session events",
     "checkpoint": "session checkpoint", "task": "session task", "notes": "session notes", "say": "session say",
-    "show": "explain", "add": "remember", "delete": "erase", "rm": "erase", "start": "serve", "daemon": "serve",
-    "errors": "solutions", "skills": "procedures", "new": "learned", "info": "db info", "database": "db",
-    "version": "--version", "help": "--help",
+    "next": "session show", "show": "explain", "add": "remember", "delete": "erase", "rm": "erase", "start": "serve",
+    "daemon": "serve", "commands": "lessons", "friction": "lessons", "retry": "runs", "errors": "solutions",
+    "skills": "procedures", "new": "learned", "info": "db info", "database": "db", "version": "--version",
+    "help": "--help",
 }  # fmt: skip
 
 

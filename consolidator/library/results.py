@@ -44,7 +44,7 @@ class NightReport:
     learned: int
     nothing: int  # there was nothing to learn
     deferred: int  # the next night reads them
-    dead: int  # could not be read: `consolidator retry`
+    dead: int  # could not be read: `consolidator runs --retry`
     error: str | None
     report: Mapping[str, Any]  # the whole of it, as JSON
 

@@ -155,4 +155,4 @@ def _say_estimated() -> None:
             said.touch(exist_ok=False)
     except OSError:  # it was said, or cannot be noted
         return
-    log.info("tokens are overestimated: `consolidator tokenizer` gets the vocabulary to count them exactly")
+    log.info("tokens are overestimated: the package %s has the vocabulary to count them exactly", PACKAGE)

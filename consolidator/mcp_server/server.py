@@ -6,7 +6,6 @@ Its answers are data: words of users, tools and pages, each with its source; nev
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
@@ -30,7 +29,6 @@ from starlette.types import Scope as AsgiScope
 
 from consolidator.errors import ConsolidatorError
 from consolidator.mcp_server.tools import CONTEXT, MemoryTools
-from consolidator.models.memory_filter import OLD_NAMES
 from consolidator.models.viewer import OWNER, Scope, Viewer
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
@@ -38,7 +36,7 @@ from consolidator.service.log.record import RECORDER
 from consolidator.service.request_limits import RequestLimits, WorkPlaces
 from consolidator.settings import Settings
 
-MAX_SHOWN = 40  # characters of a rejected value
+MAX_SHOWN = 40  # characters of an unknown argument
 MAX_ERRORS = 3  # arguments that a message is about
 
 
@@ -50,63 +48,14 @@ def describe_unknown_arguments(tool: str, arguments: Collection[str], schema: Ma
         return None
     similar = difflib.get_close_matches(unknown[0], known, n=1)
     instead = f"write {similar[0]}" if similar else f"its arguments are {', '.join(known)}"
-    return f"{tool} has no argument {_shorten(unknown[0])}: {instead}"
+    name = " ".join(unknown[0].split())[:MAX_SHOWN]
+    return f'{tool} has no argument "{name}": {instead}'
 
 
-def describe_invalid_arguments(
-    tool: str, error: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]
-) -> str:
-    """Return what a tool takes instead of each argument that pydantic rejected, or misses."""
-    rejected = list(dict.fromkeys(str(detail["loc"][0]) for detail in error.errors() if detail["loc"]))
-    sentences = [_describe_argument(name, arguments, schema) for name in rejected[:MAX_ERRORS]]
-    return f"{tool}: {'; '.join(sentences)}"
-
-
-def _describe_argument(name: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    expected = _describe_type(schema["properties"].get(name, {}))
-    if name not in arguments:
-        return f"{name} is missing: give {expected}"
-    return f"{name} must be {expected}, not {_describe_value(arguments[name], expected)}"
-
-
-def _describe_type(schema: Mapping[str, Any]) -> str:
-    """Return what an argument takes, for people; of an optional one what it takes if it is there."""
-    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
-    schema = options[0] if options else schema
-    kind = schema.get("type")
-    if schema.get("format") == "date-time":
-        return 'a time such as "2026-03-31T08:00:00Z"'
-    if kind == "string":
-        return "a text" + _bounds(schema, "minLength", "maxLength", " characters")
-    if kind == "integer":
-        return "a whole number" + _bounds(schema, "minimum", "maximum", "")
-    if kind == "array":
-        return "a list" + _bounds(schema, "minItems", "maxItems", " objects")
-    return {"boolean": "true or false", "object": "an object"}.get(str(kind), "another value")
-
-
-def _bounds(schema: Mapping[str, Any], least: str, most: str, unit: str) -> str:
-    lower, upper = schema.get(least), schema.get(most)
-    if upper is None:
-        return f" of at least {lower:,}{unit}" if lower is not None else ""
-    return f" of {lower:,} to {upper:,}{unit}" if lower is not None else f" of at most {upper:,}{unit}"
-
-
-def _describe_value(value: Any, expected: str) -> str:
-    """Return a rejected value; of one that is of the right kind only how large it is."""
-    if isinstance(value, str) and expected.startswith("a text"):
-        return f"{len(value):,}"
-    if isinstance(value, list) and expected.startswith("a list"):
-        wrong = [item for item in value if not isinstance(item, dict)]
-        return f"with {_shorten(wrong[0])} in it" if wrong else f"{len(value):,}"
-    return _shorten(value)
-
-
-def _shorten(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else f'"{" ".join(value.split())}"'
-    return text if len(text) <= MAX_SHOWN else f'{text[: MAX_SHOWN - 2]}…"'
+def describe_invalid_arguments(tool: str, error: ValidationError) -> str:
+    """Return what does not fit of each argument that pydantic rejected, or misses, without the value."""
+    reasons = {str(detail["loc"][0]): detail["msg"] for detail in reversed(error.errors()) if detail["loc"]}
+    return f"{tool}: " + "; ".join(f"{name}: {reason}" for name, reason in list(reasons.items())[::-1][:MAX_ERRORS])
 
 
 MCP_PATH = "/mcp"
@@ -132,10 +81,6 @@ class MemoryServer(MCPServer[Any]):
         schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
         if name not in schemas:
             raise ToolError(f"there is no tool of this name; the tools are {', '.join(schemas)}")
-        known = schemas[name].get("properties", {})
-        arguments = {
-            new if (new := OLD_NAMES.get(old, old)) in known else old: value for old, value in arguments.items()
-        }
         unknown = describe_unknown_arguments(name, arguments, schemas[name])
         if unknown is not None:
             raise ToolError(unknown)
@@ -152,8 +97,7 @@ class MemoryServer(MCPServer[Any]):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                message = describe_invalid_arguments(name, cause, arguments, schemas[name])
-                raise ToolError(message) from None
+                raise ToolError(describe_invalid_arguments(name, cause)) from None
             raise ToolError(str(cause or error)) from cause
         finally:
             CONTEXT.reset(calling)

@@ -15,6 +15,7 @@ from consolidator.database import open_database as open_database
 from consolidator.database.schema import describe_columns as describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
+from consolidator.llm.tokens import use_folder as use_folder
 from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import seals

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 from consolidator.errors import UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START
-from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
+from consolidator.models.memory_filter import MemoryFilter
 from consolidator.models.viewer import Viewer
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
@@ -235,8 +235,7 @@ class PageRequest(Request):
 
     def read_filter(self, *names: str) -> dict[str, str | None]:
         """Return the words of a list's filter by their names; None where nothing is said."""
-        asked = {OLD_NAMES.get(name, name): value for name, value in self.query_params.items()}
-        words = {name: asked.get(name, "").strip() or None for name in names}
+        words = {name: self.query_params.get(name, "").strip() or None for name in names}
         for name, value in words.items():
             if value is not None and (len(value) > MAX_WORDS or "\0" in value):
                 raise UsageError(f"{name} is at most {MAX_WORDS} characters of text")

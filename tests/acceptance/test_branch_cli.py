@@ -42,7 +42,7 @@ def run_json(cli: CommandLine, *words: str) -> Any:
 
 def list_steers(cli: CommandLine, session_id: str) -> list[str]:
     """Return the steers in a session's log."""
-    code, out, err = cli("events", session_id, "--json")
+    code, out, err = cli("session", "events", session_id, "--json")
     assert code == 0, err
     events = [json.loads(line) for line in out.splitlines()]
     return [event["data"]["text"] for event in events if event["data"].get("mode") == "steer"]
@@ -50,34 +50,34 @@ def list_steers(cli: CommandLine, session_id: str) -> list[str]:
 
 def test_a_steer_is_tried_compared_and_sent_once_or_dropped(cli: CommandLine, model: ModelServer) -> None:
     session_id = run_json(cli, "session", "create", "--key", "main:test:mara")["id"]
-    run_json(cli, "follow-up", session_id, "Pack the boxes.")
-    run_json(cli, "wake", session_id)
-    tried = run_json(cli, "branch", "create", session_id, "Use blue boxes.", "--kind", "pre_steer")
+    run_json(cli, "session", "say", "--later", session_id, "Pack the boxes.")
+    run_json(cli, "session", "wake", session_id)
+    tried = run_json(cli, "session", "branch", session_id, "Use blue boxes.", "--kind", "pre_steer")
     branch_id = tried["branch"]
-    compared = run_json(cli, "compare", branch_id)
+    compared = run_json(cli, "session", "diff", branch_id)
     assert compared == tried
     (turn,) = compared["diff"]["differences"]
     assert (turn["status"], turn["message"]) == ("added", "Use blue boxes.")
-    code, out, _ = cli("compare", branch_id[:12])
+    code, out, _ = cli("session", "diff", branch_id[:12])
     assert (code, "Use blue boxes." in out, "heard:" in out) == (0, True, True)
     assert list_steers(cli, session_id) == []
 
-    sent = run_json(cli, "branch", "commit", branch_id)
+    sent = run_json(cli, "session", "branch", "--commit", branch_id)
     assert (sent["id"], sent["status"]) == (branch_id, "committed")
-    code, out, _ = cli("branch", "commit", branch_id)  # again: it was sent
+    code, out, _ = cli("session", "branch", "--commit", branch_id)  # again: it was sent
     assert (code, out) == (0, f"the steer is event {sent['committed_seq']} of session {session_id}\n")
     assert list_steers(cli, session_id) == ["Use blue boxes."]
 
-    run_json(cli, "wake", session_id)
-    dropped = run_json(cli, "branch", "create", session_id, "Use none.", "--kind", "pre_steer")["branch"]
-    assert run_json(cli, "branch", "discard", dropped)["status"] == "ended"
-    code, out, _ = cli("branch", "discard", dropped)
+    run_json(cli, "session", "wake", session_id)
+    dropped = run_json(cli, "session", "branch", session_id, "Use none.", "--kind", "pre_steer")["branch"]
+    assert run_json(cli, "session", "branch", "--discard", dropped)["status"] == "ended"
+    code, out, _ = cli("session", "branch", "--discard", dropped)
     assert (code, dropped in out) == (0, True)
-    code, _, err = cli("branch", "commit", dropped)
+    code, _, err = cli("session", "branch", "--commit", dropped)
     assert code == 2
     assert "propose it again" in err
     assert list_steers(cli, session_id) == ["Use blue boxes."]
-    code, _, err = cli("compare", session_id)
+    code, _, err = cli("session", "diff", session_id)
     assert (code, "is no branch" in err) == (2, True)
 
 
@@ -85,8 +85,8 @@ def test_a_tool_that_nobody_would_have_is_refused(cli: CommandLine, tmp_path: Pa
     (tmp_path / "mytools.py").write_text(TOOLS)
     known = ["--tools", str(tmp_path / "mytools.py")]
     session_id = run_json(cli, "session", "create", "--key", "main:test:mara", "--tool", "look")["id"]
-    point = run_json(cli, "checkpoint", "create", session_id)["id"]
-    for words in (["fork", session_id], ["checkpoint", "restore", point], ["branch", "create", session_id]):
+    point = run_json(cli, "session", "checkpoint", session_id)["id"]
+    for words in (["session", "fork", session_id], ["session", "fork", point], ["session", "branch", session_id]):
         for files in ([], known):
             code, _, err = cli(*words, "--tool", "nope", *files)
             assert (code, "nope" in err) == (2, True), words

@@ -45,14 +45,14 @@ def test_help_of_every_command_says_what_it_does_and_explains_each_option() -> N
 
 WRONG_USAGE = [
     "dance",
-    "sessions --no-such-option",
-    "sessions --limit 0",
-    "sessions --since tomorrowish",
-    "events",
+    "session list --no-such-option",
+    "session list --limit 0",
+    "session list --since tomorrowish",
+    "session events",
     "fact",
     "facts --correct f --undo f",
     "rules --accept r --dismiss r",
-    "task lst",
+    "session lts",
     "session lst",
     "session task s done --finish",
     "import --format no-such-format .",
@@ -64,13 +64,13 @@ WRONG_USAGE = [
     "run retention --older-than 23h --dry-run",
     "run retention --older-than 9999999d",
     "run retention --older-than ",
-    "sessions --since 99999999999d",
-    "sessions --since 9999999999999999999d",
-    "events s --after 99999999999999999999",
-    "events s --last 0",
+    "session list --since 99999999999d",
+    "session list --since 9999999999999999999d",
+    "session events s --after 99999999999999999999",
+    "session events s --last 0",
     "import auto ",
     "export --output ",
-    "procedures export ",
+    "procedures --export ",
     "runs --job dinner",
     "backfill --session ",
     "backfill --agent ",
@@ -94,16 +94,16 @@ def test_words_that_do_not_fit_are_refused_with_what_would(cli: CommandLine) -> 
 
 
 UNKNOWN_NAMES = [
-    "events nobody",
-    "next nobody",
-    "summary nobody",
+    "session events nobody",
+    "session show nobody --part next",
+    "session show nobody --part summary",
     "export --session nobody",
     "backfill --session nobody",
     "erase --session nobody --yes",
     "erase --peer nobody --yes",
     "explain nothing",
-    "runs show nothing",
-    "retry nothing",
+    "runs nothing",
+    "runs nothing --retry",
     "import claude-code no/such/file",
 ]
 
@@ -119,7 +119,7 @@ def test_what_does_not_exist_is_named_in_one_line_and_nothing_is_printed(cli: Co
 
 def test_a_database_that_cannot_be_reached_is_one_clear_line(environment: Mapping[str, str]) -> None:
     unreachable = {**environment, "CONSOLIDATOR_DATABASE_URL": "postgresql://ann:sesame@127.0.0.1:1/shop"}
-    done = run_cli("sessions", environment=unreachable, code=4)
+    done = run_cli("session", "list", environment=unreachable, code=4)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: cannot connect to the database")
@@ -129,7 +129,7 @@ def test_a_database_that_cannot_be_reached_is_one_clear_line(environment: Mappin
 def test_an_address_that_is_none_is_one_clear_line_that_repeats_no_password(cli: CommandLine) -> None:
     for address in ("nonsense", "postgresql+psycopg://ann:sesame@db/shop", "postgresql://ann:sesame@db/shop?so=what"):
         cli.patch.setenv("CONSOLIDATOR_DATABASE_URL", address)
-        code, out, err = cli("sessions")
+        code, out, err = cli("session", "list")
         assert (code, out) == (4, ""), address
         assert err.startswith("error: CONSOLIDATOR_DATABASE_URL")
         assert err.count("\n") == 1
@@ -137,7 +137,7 @@ def test_an_address_that_is_none_is_one_clear_line_that_repeats_no_password(cli:
 
 
 def test_a_setting_that_does_not_fit_is_one_clear_line(environment: Mapping[str, str]) -> None:
-    done = run_cli("sessions", environment={**environment, "CONSOLIDATOR_TIMEZONE": "Nowhere"}, code=2)
+    done = run_cli("session", "list", environment={**environment, "CONSOLIDATOR_TIMEZONE": "Nowhere"}, code=2)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "CONSOLIDATOR_TIMEZONE" in done.stderr
@@ -151,10 +151,10 @@ def test_every_program_reads_the_file_and_tells_of_what_it_does_not_know(
     file.parent.mkdir()
     file.write_text('modl = "small"\nopenai_api_key = "sk-sesame"\ntimezone = "Nowhere"\n')
     variables = {**environment, "XDG_CONFIG_HOME": str(tmp_path), "CONSOLIDATOR_WORKER": "3"}
-    for words in ("sessions", "serve", "mcp", "config show"):
+    for words in ("session list", "serve", "mcp", "config"):
         done = run_cli(*words.split(), environment=variables, code=2)
         assert f"{file}:3: timezone" in done.stderr, words
-    done = run_cli("config", "show", environment={**variables, "CONSOLIDATOR_TIMEZONE": "UTC"})
+    done = run_cli("config", environment={**variables, "CONSOLIDATOR_TIMEZONE": "UTC"})
     assert "model\t\tdefault\nstrong_model" in done.stdout
     assert f"openai_api_key\t**********\t{file}:2\n" in done.stdout
     assert "sk-sesame" not in done.stdout + done.stderr
@@ -197,32 +197,25 @@ def test_an_import_takes_a_path_first_and_fails_where_there_is_no_log(cli: Comma
 
 JSON_COMMANDS = [
     "session list", "session events s0", "facts", "facts --all", "procedures", "solutions",
-    "solutions --error ModuleNotFoundError", "learned", "learned --since 7d",
-    "commands", "commands test", "friction", "lessons", "blame README.md", "brief", "brief hello --moment prompt",
-    "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "session show s0 --part summary",
-    "runs", "runs {run}", "db info", "db verify", "db info --seals", "db reindex", "run import", "run consolidation",
-    "run retention", "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
-    "import {log}", "erase --session s3 --yes",
-    "erase --log", "procedures search make", "facts search short answers",
-    "facts --rejected", "recall ModuleNotFoundError", "facts --review",
-    "session replay s0", "session wake --all", "session context s0", "cost", "session compact s0",
-    "session compact s0 --history", "session list --attention",
-    "facts --flagged", "revisions", "remember we use tabs --agent coder", "forget use tabs", "rules",
-    "facts --correct {fact} Short.", "facts --undo {fact}", "forget {fact}",
-    "token create laptop --scope read", "token list", "token revoke laptop", "db upgrade", "db backup {folder}/backup",
-    "memory export --output {folder}/memory.jsonl", "memory import {folder}/memory.jsonl",
-    "agent set desk --max-steps 5", "agent show", "agent show desk", "session create --agent desk", "session show s0",
-    "session task s0 Fix", "session task s0", "session task s0 success --finish", "session show s0 --part state",
-    "session notes s0", "session show s0 --part whole", "session fork s0", "session branch s0",
-    "session branch s0 --list", "session checkpoint s0", "session checkpoint s0 --list",
-    "session end s1", "config", "status", "compile", "agent delete desk", "procedures --export {folder}/skills --all",
-]  # fmt: skip
-FORMER_COMMANDS = [
-    "wake --all", "sessions", "events s0", "summary s0", "runs show {run}", "db seals", "hydrate s0", "state s0",
-    "scratchpad s0", "agent list", "branch create s0", "branch list s0", "checkpoint create s0", "checkpoint list s0",
-    "fork s0",
-    "task start s0 Fix", "task list s0", "task finish s0 success", "replay s0", "context s0",
-    "compact s0 --history", "config show",
+    "solutions --error ModuleNotFoundError", "learned", "learned --since 7d", "lessons --kind commands",
+    "lessons --kind commands test", "lessons --kind friction", "lessons", "blame README.md", "brief",
+    "brief hello --moment prompt", "explain {fact}", "explain {procedure}", "explain {solution}",
+    "session show s0 --part next", "session show s0 --part summary", "runs", "runs {run}", "db info", "db verify",
+    "db info --seals", "run reindex", "run import", "run consolidation", "run retention", "run retention --dry-run",
+    "runs --retry", "backfill", "backfill --dry-run", "backfill --reprocess", "import {log}",
+    "erase --session s3 --yes", "erase --log", "procedures search make", "facts search short answers",
+    "facts --rejected", "recall ModuleNotFoundError", "facts --review", "session events s0 --as replay",
+    "session wake --all", "session context s0", "cost", "session compact s0", "session compact s0 --history",
+    "session list --attention", "facts --flagged", "revisions", "remember we use tabs --agent coder",
+    "forget use tabs", "rules", "facts --correct {fact} Short.", "facts --undo {fact}", "forget {fact}",
+    "token create laptop --scope read", "token list", "token revoke laptop", "db upgrade",
+    "db backup {folder}/backup", "memory export --output {folder}/memory.jsonl",
+    "memory import {folder}/memory.jsonl", "agent set desk max_steps=5", "agent show", "agent show desk",
+    "session create --agent desk", "session show s0", "session task s0 Fix", "session task s0",
+    "session task s0 success --finish", "session show s0 --part state", "session notes s0",
+    "session show s0 --part whole", "session fork s0", "session branch s0", "session branch s0 --list",
+    "session checkpoint s0", "session checkpoint s0 --list", "session end s1", "config", "status", "compile",
+    "agent set desk --delete", "procedures --export {folder}/skills --all",
 ]  # fmt: skip
 
 
@@ -231,21 +224,11 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("doctor",),
     ("prove",),
     ("proxy",),
-    ("tokenizer",),
     ("ui",),
     ("db", "restore"),
     ("call",),
-    ("memory", "sync"),
     *(("session", word) for word in ("diff", "rerun", "spawn", "say")),
 }  # tests of their own
-
-
-def test_a_command_of_a_former_release_is_still_there(cli: CommandLine, dsn: str, tmp_path: Any) -> None:
-    ids = asyncio.run(fill_memory(dsn))
-    for words in FORMER_COMMANDS:
-        code, out, err = cli(*words.format(**ids).split(), "--json")
-        assert code == 0, f"{words}: {err}"
-        assert out.strip(), words
 
 
 def test_memory_is_fetched_over_ssh(
@@ -256,7 +239,7 @@ def test_memory_is_fetched_over_ssh(
     ssh.write_text(f'#!/bin/sh\nexec sh -c "{sys.executable} -m $4"\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    code, out, err = cli("memory", "sync", "laptop", "--json")
+    code, out, err = cli("memory", "import", "ssh:laptop", "--json")
     assert code == 0, err
     received = json.loads(out)
     assert received["is_signed"]

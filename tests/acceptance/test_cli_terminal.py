@@ -67,7 +67,7 @@ def test_an_erasure_needs_a_persons_word(cli: CommandLine, dsn: str) -> None:
     code, out, err = cli("erase", "--session", "s0")
     assert (code, out) == (2, "")
     assert "--yes" in err
-    assert cli("events", "s0", "--json")[0] == 0
+    assert cli("session", "events", "s0", "--json")[0] == 0
 
 
 @pytest.mark.parametrize("answer", ["^C", "\x04", "n\n", "\n"])
@@ -78,7 +78,7 @@ def test_an_erasure_that_nobody_confirms_ends_and_erases_nothing(
     code, out, err = run_erase(environment, answer, "--session", "s0")
     assert (code, out) == (130, "")
     assert err.endswith("interrupted: nothing was erased\n")
-    assert cli("events", "s0")[0] == 0
+    assert cli("session", "events", "s0")[0] == 0
 
 
 def test_an_erasure_asks_on_stderr_and_answers_in_json_alone(
@@ -90,12 +90,12 @@ def test_an_erasure_asks_on_stderr_and_answers_in_json_alone(
     assert out.startswith("{")
     assert json.loads(out)["sessions"] == 1
     assert err.startswith("s0 ")
-    assert cli("events", "s0")[0] == 3
+    assert cli("session", "events", "s0")[0] == 3
 
 
 def test_lists_are_lines_of_cells_where_nobody_watches(cli: CommandLine, dsn: str) -> None:
     asyncio.run(fill_memory(dsn))
-    for words in ("sessions", "facts", "procedures --all", "solutions", "runs"):
+    for words in ("session list", "facts", "procedures --all", "solutions", "runs"):
         code, out, _ = cli(*words.split())
         assert code == 0
         assert out.strip(), words
@@ -123,7 +123,7 @@ async def test_following_a_session_shows_what_comes_until_one_has_seen_enough(
 ) -> None:
     await log_events(database, "s", [user_message("one"), user_message("two")])
     follow = await asyncio.create_subprocess_exec(
-        *PYTHON, "events", "s", "--follow", "--json", "--last", "1",
+        *PYTHON, "session", "events", "s", "--follow", "--json", "--last", "1",
         env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert follow.stdout is not None
@@ -163,7 +163,7 @@ def test_a_narrow_terminal_breaks_no_word_of_a_list(environment: Mapping[str, st
     ids = asyncio.run(fill_memory(dsn))
     expected = {
         "facts": [ids["fact"][:10], "sessions\u00a04", "prefers"],
-        "sessions": ["session\u00a0s0", "agent\u00a0coder"],
+        "session list": ["session\u00a0s0", "agent\u00a0coder"],
         "runs": [ids["run"][:10], "consolidation"],
     }
     for words, texts in expected.items():
@@ -191,10 +191,15 @@ async def test_what_a_log_says_does_nothing_to_a_terminal(database: Database, en
         *call_and_result("c", HOSTILE_TEXT, {HOSTILE_TEXT: HOSTILE_TEXT}, HOSTILE_TEXT),
     ]
     await log_events(database, "s", hostile_events, project=f"/src/{escape(HOSTILE_TEXT)}", agent=escape(HOSTILE_TEXT))
-    for words in ("events s --full", "events s --json", "sessions", "summary s"):
+    for words in (
+        "session events s --full",
+        "session events s --json",
+        "session list",
+        "session show s --part summary",
+    ):
         shown = await in_thread(run_on_terminal, environment, *words.split())
         assert not [text for text in FORBIDDEN_OUTPUT if text in shown], words
         if "--json" not in words:
             assert "red[/bold] [link=http://x]" in shown, words
-    piped = await in_thread(run_cli, "events", "s", "--json", environment=environment)
+    piped = await in_thread(run_cli, "session", "events", "s", "--json", environment=environment)
     assert json.loads(piped.stdout.splitlines()[1])["data"]["text"] == HOSTILE_TEXT

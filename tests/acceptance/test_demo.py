@@ -92,7 +92,7 @@ async def test_what_it_says_to_type_works(screen: list[str], newcomer: dict[str,
     assert shlex.split(typed[0]) == ["export", f"CONSOLIDATOR_HOME={demo_settings.home}"]
     environment = {**newcomer, "CONSOLIDATOR_HOME": str(demo_settings.home)}
     wanted = [shlex.split(line) for line in typed[1 : typed.index("and for what your own agents did:")]]
-    assert {words[1] for words in wanted} == {"facts", "procedures", "solutions", "explain", "next", "runs"}
+    assert {words[1] for words in wanted} == {"facts", "procedures", "solutions", "explain", "session", "runs"}
     async with open_database(demo_settings):  # so that not every command starts the server anew
         for words in wanted:
             done = await asyncio.to_thread(run_cli, *words[1:], environment=environment)
@@ -141,7 +141,9 @@ def test_an_error_and_the_next_call_are_answered(figures: dict[str, Any], newcom
     error = "fatal: The current branch feat/loyalty-points has no upstream branch."
     solutions = json.loads(run_cli("solutions", "--error", error, "--json", environment=environment).stdout)
     assert "git push -u origin" in json.dumps(solutions)
-    calls = json.loads(run_cli("next", figures["session"], "--json", environment=environment).stdout)
+    calls = json.loads(
+        run_cli("session", "show", figures["session"], "--part", "next", "--json", environment=environment).stdout
+    )
     call = (calls if isinstance(calls, list) else calls["calls"])[0]
     assert call["tool"] == "refund"
     assert call["arguments"] == {"order_id": "F-20791", "payment_id": "pay_a004", "cents": 5800}

@@ -88,7 +88,7 @@ def go_on_from_files(environment: dict[str, str], folder: Path) -> None:
     fork = run("session", "fork", "harness:log").split()[1].rstrip(":")
     run("session", "say", fork, "and now?")
     run("session", "wake", fork)
-    assert "Before that you said 'enough, hello'" in run("session", "replay", fork)
+    assert "Before that you said 'enough, hello'" in run("session", "events", fork, "--as", "replay")
 
 
 @pytest.mark.skipif(find_spec("absurdctl") is None, reason="needs absurd-sdk and absurdctl")

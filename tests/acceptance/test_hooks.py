@@ -125,8 +125,8 @@ def test_a_command_runs_beside_the_service_as_it_does_alone(claude: ClaudeCode, 
     alone = runs.format("from consolidator.cli.app import main;", True)
     place = {**claude.environment, "COLUMNS": "70", "TZ": "Asia/Tokyo"}
     asked = (
-        "facts", "facts --json --all", "status", "status --json", "commands", "brief --json", "learned",
-        "explain nothing", "facts --limit 0", "lessons --nonsense", f"friction --project {tmp_path}",
+        "facts", "facts --json --all", "status", "status --json", "lessons --kind commands", "brief --json", "learned",
+        "explain nothing", "facts --limit 0", "lessons --nonsense", f"lessons --kind friction --project {tmp_path}",
     )  # fmt: skip
     for words in asked:
         command = [sys.executable, "-c", beside, *words.split()]
@@ -155,7 +155,7 @@ def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(cl
 
 def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compaction(claude: ClaudeCode) -> None:
     def list_sessions() -> str:
-        return run_cli("sessions", "--json", environment=claude.environment).stdout
+        return run_cli("session", "list", "--json", environment=claude.environment).stdout
 
     ClaudeSession("now", day=4).say("Remember the heron.").write(claude.home)
     assert claude.run("SessionEnd", reason="other") == ""  # this starts the service, which imports it

@@ -87,7 +87,7 @@ def test_a_chat_that_is_one_object_is_imported_as_its_agent_ends(home: Path, lat
     ended = log.write(home / ".gemini", [header, *log.prompt("From now on, never push on Mondays.")])
     client = ClaudeCode(later, home, settings=file)
     assert client.run("SessionEnd", reason="exit", transcript_path=str(ended)) == ""
-    assert wait_for(lambda: "Mondays" in run_cli("sessions", environment=later).stdout)
+    assert wait_for(lambda: "Mondays" in run_cli("session", "list", environment=later).stdout)
 
 
 @pytest.mark.parametrize(("agent", "call"), [("gemini", "AfterTool"), ("qwen", "PostToolUse")])
@@ -176,7 +176,7 @@ def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
     home: Path, later: Mapping[str, str], agent: str
 ) -> None:
     run_cli("install", agent, "--yes", "--no-history", environment=later)
-    assert run_cli("sessions", "--json", environment=later).stdout.strip() == "[]"
+    assert run_cli("session", "list", "--json", environment=later).stdout.strip() == "[]"
     body: dict[str, Any] = {"session_id": f"s-{agent}", "cwd": "/work/shop", "hook_event_name": "SessionEnd"}
     if agent == "kimi":
         hooks = {hook["event"]: hook for hook in tomllib.loads((home / ".kimi-code/config.toml").read_text())["hooks"]}
@@ -191,7 +191,7 @@ def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
         settings = json.loads((home / ".copilot/hooks/consolidator.json").read_text())
         command = settings["hooks"]["SessionEnd"][0]["command"]
     subprocess.run(["sh", "-c", command], input=json.dumps(body), env=later, text=True, timeout=PATIENCE, check=True)
-    assert wait_for(lambda: agent in run_cli("sessions", environment=later).stdout)
+    assert wait_for(lambda: agent in run_cli("session", "list", environment=later).stdout)
 
 
 DRIVER = """
@@ -232,7 +232,7 @@ def test_opencodes_plugin_tells_each_call_of_a_session_the_same_and_imports_it(
     assert "already" in run_cli("install", "opencode", "--yes", "--no-history", environment=later).stdout
     assert run_plugin(file, later, "session.updated")[3] == []
     assert wait_for(lambda: run_plugin(file, later, "session.idle"))
-    assert wait_for(lambda: "opencode" in run_cli("sessions", environment=later).stdout)
+    assert wait_for(lambda: "opencode" in run_cli("session", "list", environment=later).stdout)
     run_cli("import", environment=later)
     run_cli("run", "consolidation", environment=later)
 

@@ -78,7 +78,7 @@ async def test_each_tool_keeps_to_its_budget_over_a_large_memory(
                     assert tokens > 0.7 * (budget or default_budget), tool  # as much as fits
                     assert _uncited(answer) == [], tool
             tried.add(tool)
-        cited = CITATION.search(await call_tool(client, "list_procedures", everywhere=True, everything=True))
+        cited = CITATION.search(await call_tool(client, "list_procedures", everywhere=True, include_unworthy=True))
         assert cited
         for budget in (100, 2000):
             explained = await call_tool(client, "explain", id=cited[0], token_budget=budget)

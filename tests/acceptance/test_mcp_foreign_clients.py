@@ -41,18 +41,18 @@ OUTCOMES = ("good", "bad", "huge")
 CALLS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "recall": [
         ({"query": "tabs"}, "<"),
-        ({"token_budget": 5}, "!recall: query is missing: give a text of 1 to 8,000 characters; token_budget must be"),
-        ({"query": HUGE}, "!recall: query must be a text of 1 to 8,000 characters, not 500,000"),
+        ({"token_budget": 5}, "!recall: query: Field required; token_budget: Input should be"),
+        ({"query": HUGE}, "!recall: query: String should have at most 8000 characters"),
     ],
     "lookup_error": [
         ({"error": "bash: pytets: command not found"}, "From earlier sessions"),
-        ({"error": 5}, "!lookup_error: error must be a text of 1 to 100,000 characters, not 5"),
-        ({"error": HUGE}, "!lookup_error: error must be a text of 1 to 100,000 characters, not 500,000"),
+        ({"error": 5}, "!lookup_error: error: Input should be a valid string"),
+        ({"error": HUGE}, "!lookup_error: error: String should have at most 100000 characters"),
     ],
     "how": [
         ({"words": "test"}, "nothing known: no lesson fits"),
-        ({"limit": 0}, "!how: limit must be a whole number of 1 to 100, not 0"),
-        ({"words": HUGE}, "!how: words must be a text of at most 1,000 characters, not 500,000"),
+        ({"limit": 0}, "!how: limit: Input should be greater than or equal to 1"),
+        ({"words": HUGE}, "!how: words: String should have at most 1000 characters"),
     ],
     "suggest_next": [
         ({"recent_calls": [CALL], "agent": "coder"}, "From earlier sessions"),
@@ -61,37 +61,40 @@ CALLS: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "list_procedures": [
         ({"everything": True}, "From earlier sessions"),
-        ({"limit": 1000}, "!list_procedures: limit must be a whole number of 1 to 100, not 1000"),
-        ({"query": HUGE}, "!list_procedures: query must be a text of at most 1,000 characters, not 500,000"),
+        ({"limit": 1000}, "!list_procedures: limit: Input should be less than or equal to 100"),
+        ({"query": HUGE}, "!list_procedures: query: String should have at most 1000 characters"),
     ],
     "follow_procedure": [
         ({"name": "none"}, "no procedure is compiled here"),
-        ({"name": HUGE}, "!follow_procedure: name must be a text of at most 200 characters, not 500,000"),
+        ({"name": HUGE}, "!follow_procedure: name: String should have at most 200 characters"),
     ],
     "learned": [
         ({}, "Learned since "),
-        ({"since": "yesterday"}, '!learned: since must be a time such as "2026-'),
-        ({"since": HUGE}, "!learned: since must be a time"),
+        ({"since": "yesterday"}, "!learned: since: Input should be a valid datetime"),
+        ({"since": HUGE}, "!learned: since: Input should be a valid datetime"),
     ],
     "explain": [
         ({"id": "FACT"}, "From earlier sessions"),
         ({"id": "nobody"}, "!"),
-        ({"id": HUGE}, "!explain: id must be a text of at most 200 characters, not 500,000"),
+        ({"id": HUGE}, "!explain: id: String should have at most 200 characters"),
     ],
     "remember": [
         ({"statement": "the release branch is called stable"}, "remembered, for "),
         ({"statement": " "}, "!what memory remembers is one to 400 characters"),
-        ({"statement": HUGE}, "!remember: statement must be a text of 1 to 400 characters, not 500,000"),
+        ({"statement": HUGE}, "!remember: statement: String should have at most 400 characters"),
     ],
     "forget": [
         ({"fact": "release branch"}, "no longer believed: "),
         ({"fact": "zebras"}, "!no fact has this id or these words"),
-        ({"fact": HUGE}, "!forget: fact must be a text of 1 to 400 characters, not 500,000"),
+        ({"fact": HUGE}, "!forget: fact: String should have at most 400 characters"),
     ],
     "record_events": [
         ({"session_key": "main:cli:x", "events": [MESSAGE]}, "recorded: "),
         ({"session_key": "main:cli:x", "events": []}, "!between 1 and 500 events can be recorded at once, not 0"),
-        ({"session_key": "main:cli:x", "events": [MESSAGE] * 501}, "!record_events: events must be a list of at most"),
+        (
+            {"session_key": "main:cli:x", "events": [MESSAGE] * 501},
+            "!record_events: events: List should have at most 500",
+        ),
     ],
 }
 

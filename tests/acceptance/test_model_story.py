@@ -53,7 +53,7 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         variables["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
         night = await run("run", "consolidation")
         assert night["model"]["calls"] == 1
-        output = (await in_thread(run_cli, "runs", "show", night["run"], environment=variables)).stdout
+        output = (await in_thread(run_cli, "runs", night["run"], environment=variables)).stdout
         assert f"model gpt-4o-mini: 1 call, {sum(night['model'][key] for key in TOKEN_KEYS):,} tokens, 0." in output
         facts = {fact["sentence"]: fact["id"] for fact in await run("facts")}
         assert set(facts) == {"The user's fuel is Tea.", "The user lives in Bern."}
@@ -63,7 +63,7 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         assert explanation["evidence"][0]["quote"] == "Bern is where my desk stands"
         assert explanation["extractors"] == [f"model:gpt-4o-mini:{PROMPT_VERSION}"]
 
-        draft = await run("backfill", "--reprocess", "--model", BETTER, "--diff")
+        draft = await run("backfill", "--reprocess", "--model", BETTER)
         old, new = "The user lives in Bern.", "The user's desk is in Bern."
         assert [[old in before, new in after] for before, after in draft["changed"]] == [[True, True]]
         assert (draft["added"], draft["lost"], draft["deferred"]) == ([], [], 0)

@@ -61,7 +61,7 @@ async def test_a_conversation_goes_on_in_the_next_process(environment: dict[str,
         "Hello Mara.",
         "what did I say?",
     ]
-    listed = await in_thread(run_cli, "sessions", environment=environment)
+    listed = await in_thread(run_cli, "session", "list", environment=environment)
     assert "main:cli:mara" in listed.stdout
 
 

@@ -73,34 +73,30 @@ def run_json(prepared_cli: CommandLine, *words: str) -> Any:
 
 
 def test_context_shows_what_the_model_would_see_and_what_it_takes(prepared_cli: CommandLine) -> None:
-    shown = run_json(prepared_cli, "context", "late", "--strategy", "full")
+    shown = run_json(prepared_cli, "session", "context", "late", "--strategy", "full")
     assert shown["tokens"] == sum(shown["parts"].values())
     assert set(shown["parts"]) == {"recalled", "transcript", "working memory"}
     assert "Helix" in shown["messages"][0]["content"].partition("</recalled-memory>")[0]
-    assert "recalled" not in run_json(prepared_cli, "context", "late", "--no-memory")["parts"]
+    assert "recalled" not in run_json(prepared_cli, "session", "context", "late", "--no-memory")["parts"]
     assert shown["messages"][-1]["content"].endswith("be kind\n</working_memory>")
-    other = run_json(prepared_cli, "context", "late", "--format", "anthropic", "--strategy", "window", "--last", "4")
-    assert other["messages"][-2]["content"][0]["text"].startswith("Helix.")
-    assert other["cut"]
-    code, out, _ = prepared_cli("context", "late", "--full")
+    code, out, _ = prepared_cli("session", "context", "late", "--full")
     assert code == 0
     assert "transcript\t" in out
     assert "\x1b[2J" not in out
-    assert prepared_cli("context", "late", "--format", "xml")[0] == 2
-    assert prepared_cli("context", "nobody")[0] == 3
+    assert prepared_cli("session", "context", "nobody")[0] == 3
 
 
 def test_compact_sums_up_and_the_log_keeps_all(prepared_cli: CommandLine) -> None:
-    before = run_json(prepared_cli, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
-    done = run_json(prepared_cli, "compact", "late", "--budget", "1500", "--no-model")
+    before = run_json(prepared_cli, "session", "context", "late", "--strategy", "compacted", "--no-memory")
+    done = run_json(prepared_cli, "session", "compact", "late", "--budget", "1500", "--no-model")
     assert done["by"] == "digest"
     assert done["tokens_after"] < done["tokens_before"]
-    after = run_json(prepared_cli, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
+    after = run_json(prepared_cli, "session", "context", "late", "--strategy", "compacted", "--no-memory")
     assert after["first_seq"] >= before["first_seq"]
     assert "The user said:" in after["messages"][0]["content"]
-    assert "nothing to compact" in prepared_cli("compact", "late", "--budget", "1500", "--no-model")[1]
-    assert run_json(prepared_cli, "compact", "late", "--budget", "1500", "--no-model") is None
-    [kept] = run_json(prepared_cli, "compact", "late", "--history")
+    assert "nothing to compact" in prepared_cli("session", "compact", "late", "--budget", "1500", "--no-model")[1]
+    assert run_json(prepared_cli, "session", "compact", "late", "--budget", "1500", "--no-model") is None
+    [kept] = run_json(prepared_cli, "session", "compact", "late", "--history")
     assert {name: kept[name] for name in ("seq", "kept_from", "tokens_after")} == {
         name: done[name] for name in ("seq", "kept_from", "tokens_after")
     }
@@ -108,17 +104,20 @@ def test_compact_sums_up_and_the_log_keeps_all(prepared_cli: CommandLine) -> Non
     assert after["compactions"] == 1
     assert (
         "Compacted once: `consolidator session compact late --history`"
-        in prepared_cli("context", "late", "--no-memory")[1]
+        in prepared_cli("session", "context", "late", "--no-memory")[1]
     )
-    assert "digest\trequest" in prepared_cli("compact", "late", "--history")[1]
+    assert "digest\trequest" in prepared_cli("session", "compact", "late", "--history")[1]
 
 
 def test_replay_shows_the_conversation_again(prepared_cli: CommandLine) -> None:
-    code, out, _ = prepared_cli("replay", "late")
+    code, out, _ = prepared_cli("session", "events", "late", "--as", "replay")
     assert code == 0
     assert "> Which editor do I like?\nHelix." in out
     assert "\x1b[2J" not in out
-    lines = [json.loads(line) for line in prepared_cli("replay", "late", "--json")[1].splitlines()]
+    lines = [
+        json.loads(line)
+        for line in prepared_cli("session", "events", "late", "--as", "replay", "--json")[1].splitlines()
+    ]
     assert lines[-1]["text"] == "Helix.\x1b[2J"
     assert [line["kind"] for line in lines[-2:]] == ["user", "piece"]
 
@@ -183,19 +182,19 @@ async def describe_session(dsn: str, session: str) -> list[str]:
 def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine, dsn: str) -> None:
     """L13."""
     session = asyncio.run(leave_waiting_calls(dsn))
-    waiting = {call["arguments"]: call for call in run_json(cli, "sessions", "--attention")}
+    waiting = {call["arguments"]: call for call in run_json(cli, "session", "list", "--attention")}
     assert {call["kind"] for call in waiting.values()} == {"uncertain", "approval"}
     mail, north, south = (
         waiting[arguments]["call"] for arguments in ('{"to": "ines"}', '{"where": "north"}', '{"where": "south"}')
     )
-    assert cli("approve", mail)[0] == 3, "nobody asked to be allowed that"
-    assert cli("resolve", mail, "perhaps")[0] == 2
-    code, out, _ = cli("approve", north)
+    assert cli("call", "approve", mail)[0] == 3, "nobody asked to be allowed that"
+    assert cli("call", "resolve", mail, "perhaps")[0] == 2
+    code, out, _ = cli("call", "approve", north)
     assert (code, f"consolidator session wake {session}" in out) == (0, True)
-    assert cli("approve", north)[0] == 3, "it is said already"
-    assert cli("deny", south, "--reason", "not on a Friday")[0] == 0
-    assert cli("resolve", mail, "ok")[0] == 0
-    assert run_json(cli, "sessions", "--attention") == []
+    assert cli("call", "approve", north)[0] == 3, "it is said already"
+    assert cli("call", "deny", south, "--reason", "not on a Friday")[0] == 0
+    assert cli("call", "resolve", mail, "ok")[0] == 0
+    assert run_json(cli, "session", "list", "--attention") == []
     assert asyncio.run(describe_session(dsn, session))[-4:] == [
         "result: send_mail uncertain", "ApprovalGranted", "ApprovalDenied", "decision: call_settled",
     ]  # fmt: skip
@@ -203,21 +202,21 @@ def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine,
 
 def test_a_person_steers_a_session_and_follows_up_from_another_terminal(cli: CommandLine) -> None:
     session_id = json.loads(cli("session", "create", "--agent", "desk", "--json")[1])["id"]
-    code, out, err = cli("steer", session_id[:24], "Only the tests.", "--json")
+    code, out, err = cli("session", "say", session_id[:24], "Only the tests.", "--json")
     assert (code, json.loads(out)["session"]) == (0, session_id), err
-    code, out, err = cli("follow-up", session_id, "Then the docs.")
+    code, out, err = cli("session", "say", "--later", session_id, "Then the docs.")
     assert code == 0, err
     assert f"consolidator session wake {session_id}" in " ".join(out.split())
-    code, out, err = cli("events", session_id, "--json")
+    code, out, err = cli("session", "events", session_id, "--json")
     messages = [event for event in map(json.loads, out.splitlines()) if event["type"] == "UserMessage"]
     assert [(event["data"]["text"], event["data"]["mode"]) for event in messages] == [
         ("Only the tests.", "steer"),
         ("Then the docs.", "follow_up"),
     ]
-    code, out, err = cli("stop", session_id, "--json")
+    code, out, err = cli("session", "say", "--stop", session_id, "--json")
     assert (code, json.loads(out)) == (0, {"session": session_id, "seq": 4}), err
-    assert "the session stays open" in cli("stop", session_id)[1]
+    assert "the session stays open" in cli("session", "say", "--stop", session_id)[1]
     other = json.loads(cli("session", "create", "--agent", "desk", "--json")[1])["id"]
-    assert cli("stop", other)[1].strip() == "nothing is under way in it"
-    assert cli("steer", session_id, " ")[0] == 2
-    assert cli("steer", "nobody", "x")[0] == 3
+    assert cli("session", "say", "--stop", other)[1].strip() == "nothing is under way in it"
+    assert cli("session", "say", session_id, " ")[0] == 2
+    assert cli("session", "say", "nobody", "x")[0] == 3

@@ -50,7 +50,7 @@ async def test_a_task_is_given_to_a_sub_agent_once_for_each_call(
         model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
 
         async def spawn(*options: str, code: int = 0) -> Any:
-            words = ["spawn", parent, "Look around", "--tools", str(tmp_path / "mytools.py"), *options]
+            words = ["session", "spawn", parent, "Look around", "--tools", str(tmp_path / "mytools.py"), *options]
             return await in_thread(run_cli, *words, environment=environment | model, code=code)
 
         told = await spawn("--call", "c1", "--context", str(tmp_path / "notes.txt"), "--json")

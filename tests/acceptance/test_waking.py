@@ -81,11 +81,11 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
             await in_thread(service.communicate, None, PATIENCE)
         assert service.returncode == 0
         assert await nights.query_number(database, SETTLED, handy) == 0
-        words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
+        words = ["session", "wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
         [woken] = json.loads((await in_thread(run_cli, *words, environment=service_environment)).stdout)
     assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
     assert (woken["state"], woken["action"]) == ("TOOL_INVOKED", "reissue_tool_or_fail")
-    shown = await in_thread(run_cli, "events", plain, "--as", "lecture", environment=service_environment)
+    shown = await in_thread(run_cli, "session", "events", plain, "--as", "lecture", environment=service_environment)
     states = [json.loads(line)["type"] for line in shown.stdout.splitlines()]
     assert (states[:2], states[-1]) == (["MESSAGE_RECEIVED", "LLM_CALLED"], "GEN_COMPLETE")
     assert describe_log(await read_log(database, plain))[-3:] == [
@@ -121,7 +121,7 @@ async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and
     mcp = {"command": sys.executable, "args": ["-m", "tests.integration.runtime.mcp_test_server"]}
     config = {"mcpServers": {"test": mcp | {"cwd": str(Path(__file__).parents[2])}}}
     (tmp_path / "mcp.json").write_text(json.dumps(config))
-    options = ["--tools", str(tmp_path / "mytools.py"), "--mcp-config", str(tmp_path / "mcp.json")]
+    options = ["--tools", str(tmp_path / "mytools.py"), "--tools", str(tmp_path / "mcp.json")]
     stall = True
 
     def answer(request: dict[str, Any]) -> ScriptedReply:
@@ -139,7 +139,11 @@ async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and
             assert await in_thread(lambda lines: any(lone in line for line in lines), service.stderr)
             health = json.loads(await in_thread(read_health, port))
             assert health["sessions"]["without_tools"] == [{"session": session_id, "missing": ["look"]}]
-            for words in (["session", "show", session_id, "--no-context"], ["hydrate", session_id], ["sessions"]):
+            for words in (
+                ["session", "show", session_id],
+                ["session", "show", session_id, "--part", "whole"],
+                ["session", "list"],
+            ):
                 shown = await in_thread(run_cli, *words, environment=environment | {"COLUMNS": "300"})
                 assert "it waits for tools that no driver has here: look" in shown.stdout, words
         with serving(server, environment, *options) as service:

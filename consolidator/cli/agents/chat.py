@@ -39,7 +39,6 @@ from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
-from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.sessions.listing import list_sessions, session_status
@@ -118,9 +117,6 @@ class ChatOptions:
 
     model: Annotated[str | None, typer.Option(help="The model, for this session from now on.")] = None
     system: Annotated[str | None, typer.Option(help="The system prompt.")] = None
-    strategy: Annotated[
-        str | None, typer.Option(help=f"What the model sees of it from now on: {', '.join(STRATEGIES)}.")
-    ] = None
     max_cost: Annotated[
         float | None, typer.Option("--max-cost", min=0, help="Cap on the cost of the session, in USD.")
     ] = None
@@ -196,7 +192,6 @@ class TerminalChat:
     lines: StdinLines
     model: str | None = None
     system: str | None = None
-    strategy: str | None = None
     max_cost: float | None = None
     _agent: Consolidator = field(init=False)
     _session: Session = field(init=False)
@@ -240,9 +235,7 @@ class TerminalChat:
             await self._decide_calls()
 
     async def _open_session(self, key: str) -> Session:
-        return await self._agent.open(
-            key, self.model, system=self.system, strategy=self.strategy, max_cost_usd=self.max_cost
-        )
+        return await self._agent.open(key, self.model, system=self.system, max_cost_usd=self.max_cost)
 
     async def _enter_session(self, session: Session) -> None:
         """Switch to a session: print where it stands, and finish what the last process was interrupted in."""

@@ -18,7 +18,6 @@ from consolidator.cli.agents.options import (
     MaxCost,
     Model,
     RequestOptions,
-    Strategy,
     ToolNames,
     ToolOptions,
 )
@@ -32,7 +31,7 @@ from consolidator.cli.common import (
     run_configured,
     run_in,
 )
-from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_line, print_table, shorten, table
+from consolidator.cli.output import emit, format_usd, pluralize, print_line, print_table, shorten, table
 from consolidator.errors import NotFound
 from consolidator.models.lineage import CheckpointRow
 from consolidator.models.session import SessionRow
@@ -98,7 +97,6 @@ def checkpoint_command(
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete a checkpoint; sessions that were restored from it stay.")
     ] = False,
-    limit: Limit = 50,
 ) -> None:
     """Set a checkpoint in a session, to go on from with `session fork`; or list or delete checkpoints."""
     require_at_most_one(list_=list_, delete=delete)
@@ -107,7 +105,7 @@ def checkpoint_command(
         line = f"deleted checkpoint {session}; the session and what was restored from it stay"
         emit({"deleted": session}, line)
     elif list_:
-        rows = run_in(session, list_checkpoints, limit=limit)
+        rows = run_in(session, list_checkpoints)
         emit(rows, CHECKPOINTS, encode=lambda rows: [_describe(row) for row in rows])
     else:
         values = options.values()
@@ -123,9 +121,6 @@ def fork_command(
     driver: ToolOptions,
     current: Annotated[
         bool, typer.Option("--current", help="Let the session's key name the new one from now on.")
-    ] = False,
-    same_conversation: Annotated[
-        bool, typer.Option("--same-conversation", help="Make it a run of the same conversation, not one of its own.")
     ] = False,
 ) -> None:
     """Create a session that reads another one's log up to an event or a checkpoint as its own past.
@@ -144,9 +139,7 @@ def fork_command(
                     database, settings, session, overrides=overrides, is_current=current, driver_tools=tools
                 )
             raise
-        request = ChildRequest(
-            kind="fork", at=at, overrides=overrides, is_current=current, same_conversation=same_conversation
-        )
+        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=current)
         return await create_child(database, settings, session_id, request, driver_tools=tools)
 
     emit(run_configured(fork), _print_child)
@@ -215,7 +208,6 @@ class BranchActions:
         bool, typer.Option("--commit", help="Send the steer of a pre_steer branch to its session, once.")
     ] = False
     discard: Annotated[bool, typer.Option("--discard", help="End a branch; its log can still be read.")] = False
-    limit: Limit = 50
 
 
 def branch_command(
@@ -233,14 +225,14 @@ def branch_command(
     """
     require_at_most_one(list_=actions.list_, commit=actions.commit, discard=actions.discard)
     if actions.list_:
-        rows = run_in(session, list_branches, limit=actions.limit)
+        rows = run_in(session, list_branches)
         emit(rows, BRANCHES, encode=lambda rows: [describe_branch(row) for row in rows])
     elif actions.commit:
         row, seq = run(commit_steer, session)
         emit(row, f"the steer is event {seq} of session {row.parent_id}", encode=describe_branch)
     elif actions.discard:
         row = run(discard_branch, session)
-        line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
+        line = f"branch {row.id} has ended; `consolidator session events {row.id} --as replay` shows it again"
         emit(row, line, encode=describe_branch)
     else:
         _create(session, options.to_request(message), driver)
@@ -316,7 +308,6 @@ class RerunOptions(RequestOptions):
         str | None, typer.Option(parser=_read_prompt, metavar="FILE", help="Another system prompt, from a file.")
     ] = None
     add_prompt: AddPrompt = None
-    strategy: Strategy = None
     max_cost: MaxCost = None
 
 

@@ -12,7 +12,7 @@ import typer
 
 from consolidator.cli.agents.options import ToolOptions
 from consolidator.cli.common import TERMINAL, SessionName, parse_moment, read_text, run, run_configured, run_in
-from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
+from consolidator.cli.output import Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.models.run import Cost
 from consolidator.models.session import SessionRow
@@ -96,7 +96,6 @@ def task_command(
         bool, typer.Option("--finish", help=f"End the open task, with its outcome: {', '.join(OUTCOMES)}.")
     ] = False,
     note: Annotated[str | None, typer.Option(help="With --finish: why, in a sentence.")] = None,
-    limit: Limit = 30,
 ) -> None:
     """List a session's tasks, the latest first; start one with a title, or end the open one with its outcome.
 
@@ -113,7 +112,7 @@ def task_command(
         task = run_in(session, start_task, title, viewer=TERMINAL)
         emit(task, _describe_task)
     else:
-        emit(run_in(session, list_tasks, limit=limit), TASKS)
+        emit(run_in(session, list_tasks), TASKS)
 
 
 def _describe_task(row: TaskRow) -> str:
@@ -127,9 +126,6 @@ def notes_command(
     ] = None,
     append: Annotated[str | None, typer.Option(help="Add a paragraph.")] = None,
     edit: Annotated[bool, typer.Option("--edit", help="Change them in your editor ($EDITOR).")] = False,
-    version: Annotated[
-        int | None, typer.Option(min=0, help="Change this version only: the number that --json shows as seq.")
-    ] = None,
 ) -> None:
     """Show a session's scratchpad, the notes at the end of each of its contexts. Or change it."""
     if sum((replace is not None, append is not None, edit)) > 1:
@@ -140,11 +136,11 @@ def notes_command(
 
     async def read_or_change(database: Database, session_id: str) -> Scratchpad:
         current = await read_scratchpad(database, session_id)
-        new, seq = change, version
+        new, seq = change, None
         if edit:
             text = click.edit(current.text, extension=".md")  # no connection is held meanwhile
             new = None if text is None else ScratchpadEdit("replace", text)
-            seq = current.seq if version is None else version
+            seq = current.seq
         if new is None:
             return current
         return await change_scratchpad(database, session_id, new, expected_seq=seq, viewer=TERMINAL)
@@ -233,14 +229,13 @@ def cost_command(
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
-    limit: Limit = 50,
 ) -> None:
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
     async def load(database: Database) -> tuple[list[Cost], Cost, SessionRow | None]:
         row = await load_session(database, await find_session_id(database, session)) if session else None
         begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
-        costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)
+        costs, total = await load_costs(database, by, session_id=session_id, agent=agent, since=begin)
         return costs, total, row
 
     costs, total, row = run(load)

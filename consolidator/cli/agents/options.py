@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_pairs, parse_path, parse_span, read_text
+from consolidator.cli.common import parse_pairs, parse_path
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime.session.agent_defaults import Overrides, parse_amount
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.mcp_config import McpServerConfig, read_mcp_config, start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
-from consolidator.service.agents.context import STRATEGIES
 from consolidator.settings import Settings
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
@@ -26,8 +25,6 @@ AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the 
 ToolNames = Annotated[
     list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
 ]
-Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
-Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
 
 
@@ -52,45 +49,18 @@ class RequestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions(RequestOptions):
-    """The model, the prompt, the tools and the context of a session."""
+    """The model, the prompt and the tools of a session; its agent's defaults decide the rest."""
 
     model: Model = None
     system: Annotated[str | None, typer.Option(help="The system prompt.")] = None
-    template: Annotated[
-        str | None,
-        typer.Option(
-            parser=read_text, metavar="FILE", help="A template of the system prompt, with $name for parameters."
-        ),
-    ] = None
-    parameter: Annotated[
-        list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat.")
-    ] = None
     tool: ToolNames = None
-    strategy: Strategy = None
-    budget: Budget = None
     max_cost: MaxCost = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOptions(PromptOptions):
-    """What a new session is run with, or all of an agent's."""
-
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Answers that the model may give in one turn.")] = None
-    session_ttl: Annotated[
-        str | None, typer.Option(help="A session ends so long after a person's last message, such as 7d.")
-    ] = None
-
-
-def _parse_seconds(span: str) -> int:
-    return int(parse_span(span).total_seconds())
 
 
 _PARSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "parameter": ("parameters", partial(parse_pairs, what="parameter")),
     "tool": ("tools", tuple),
     "max_cost": ("max_cost", parse_amount),
-    "session_ttl": ("session_ttl_seconds", _parse_seconds),
-    "checkpoint_ttl": ("checkpoint_ttl_seconds", _parse_seconds),
     "add_prompt": ("prompt_patch", lambda text: {"append": text}),
 }  # the options that a request calls otherwise, or has parsed
 At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from consolidator.cli.agents.options import Budget, SessionOptions, Strategy, load_tools
+from consolidator.cli.agents.options import PromptOptions, load_tools
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_configured
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
@@ -18,11 +18,12 @@ from consolidator.models.event import Event
 from consolidator.models.session import Seed, SeedRow, SessionRow
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.session.creation import SessionRequest, create_session
-from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session.hydration import HydratedSession
 from consolidator.runtime.session.tasks import TaskRow
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.runtime.turn.sessions import end_session
 from consolidator.service.agents.context import (
+    STRATEGIES,
     Compaction,
     Context,
     PreviewOptions,
@@ -31,6 +32,7 @@ from consolidator.service.agents.context import (
     preview_context,
 )
 from consolidator.service.database import Database
+from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.sessions.listing import (
     SessionDetails,
     hydrate_session,
@@ -42,12 +44,23 @@ from consolidator.service.sessions.listing import (
 )
 from consolidator.settings import Settings
 
+_SHOWN_MESSAGES = 20  # of `--part whole`
 _MESSAGES = table(
     "messages",
     "seq, what, who=principal, text",
     what=lambda event: event.type.value,
     text=lambda event: _text_of(event.data),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(PromptOptions):
+    """What a new session is run with."""
+
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of its agent's template; repeat."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +98,11 @@ def create_command(*, origin: OriginOptions, options: SessionOptions) -> None:
     emit(session, session.id)
 
 
-def show_details(session: str, *, with_context: bool) -> None:
+def show_details(session: str) -> None:
     """Print a session's row, what it is doing, and what its next context takes."""
 
     async def load(database: Database, settings: Settings) -> tuple[SessionDetails, list[SeedRow]]:
-        details = await show_session(database, settings, session, with_context=with_context)
+        details = await show_session(database, settings, session)
         return details, await list_seeds(database, details.session.id)
 
     def encode(loaded: tuple[SessionDetails, list[SeedRow]]) -> dict[str, Any]:
@@ -145,14 +158,12 @@ def _context(details: SessionDetails) -> str | None:
     return f"{use.tokens:,} of {use.budget:,} tokens by the strategy {use.strategy}{window}"
 
 
-def show_whole(session: str, limit: int) -> None:
+def show_whole(session: str) -> None:
     """Print a session's latest messages, notes, open calls, children and checkpoints at one moment."""
-    if limit > MAX_MESSAGES:
-        raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
 
     async def load(database: Database, settings: Settings) -> tuple[HydratedSession, str]:
         session_id = await find_session_id(database, session)
-        whole = await hydrate_session(database, settings, session_id, limit=limit)
+        whole = await hydrate_session(database, settings, session_id, limit=_SHOWN_MESSAGES)
         return whole, session_status(whole.session, database.clock.now())
 
     whole, status = run_configured(load)
@@ -186,14 +197,10 @@ def _text_of(data: Mapping[str, Any]) -> str:
     return shorten(next((data[name] for name in names if data.get(name)), ""), 100)
 
 
-def end_command(
-    session: SessionName,
-    reason: Annotated[str | None, typer.Option(help="Why; the reason is logged.")] = None,
-) -> None:
+def end_command(session: SessionName) -> None:
     """End a session: its key does not name it any more. Nothing is deleted."""
-    row = run(end_session, session, reason=reason)
-    line = f"session {row.id} has ended; `consolidator session replay {row.id}` shows it again"
-    emit(row, line)
+    row = run(end_session, session)
+    emit(row, f"session {row.id} has ended; `consolidator session events {row.id} --as replay` shows it again")
 
 
 def read_seeds(name: str) -> list[Seed]:
@@ -212,14 +219,13 @@ def read_seeds(name: str) -> list[Seed]:
 def show_command(
     session: SessionName,
     part: Annotated[
-        Literal["details", "state", "summary", "whole"],
+        Literal["details", "state", "summary", "whole", "next"],
         typer.Option(
             help="details: its row; state: what its tools have set; summary: as a prompt would hold it; whole: its "
-            "latest messages, notes, open calls, children and checkpoints at one moment."
+            "latest messages, notes, open calls, children and checkpoints at one moment; next: the calls that usually "
+            "follow."
         ),
     ] = "details",
-    context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="whole: how many messages at most.")] = 20,
 ) -> None:
     """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
     if part == "state":
@@ -228,11 +234,22 @@ def show_command(
         summary = run(summarize_session, session)
         emit(summary, lambda summary: str(summary["text"]))
     elif part == "whole":
-        show_whole(session, limit)
+        show_whole(session)
+    elif part == "next":
+        emit(run(suggest_next_calls, session), _NEXT)
     else:
-        show_details(session, with_context=context)
+        show_details(session)
 
 
+_NEXT = table(
+    "what usually follows",
+    "call=symbol, arguments, >likely, >sure, why",
+    nothing="no prediction: too few sessions contain this sequence",
+    arguments=lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
+    likely=lambda call: f"{call['likelihood']:.0%}",
+    sure=lambda call: f"{call['confidence']:.0%}",
+    why=lambda call: shorten(call["why"], 100),
+)
 _STATE = ("state", "turns", "compactions", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
@@ -262,23 +279,14 @@ _COMPACTIONS = table(
 class ContextOptions:
     """How a context is built; options that are omitted default to the session's own."""
 
-    strategy: Strategy = None
-    budget: Budget = None
-    last: Annotated[int | None, typer.Option("--last", min=1, help="Events of a context by the strategy window.")] = (
-        None
-    )
-    message_format: Annotated[
-        Literal["openai", "anthropic"], typer.Option("--format", help="openai or anthropic messages.")
-    ] = "openai"
+    strategy: Annotated[str | None, typer.Option(help=f"The strategy: {', '.join(STRATEGIES)}.")] = None
     memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
     tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
 
     def to_options(self) -> PreviewOptions:
         """Return the options for the service. Raises UsageError."""
         toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
-        return PreviewOptions(
-            self.strategy, self.budget, self.last, self.message_format, self.memory, toolbox.definitions()
-        )
+        return PreviewOptions(self.strategy, with_recall=self.memory, tools=toolbox.definitions())
 
 
 def context_command(
@@ -347,7 +355,7 @@ def _message_texts(message: dict[str, Any]) -> list[tuple[str, str]]:
 
 def compact_command(
     session: SessionName,
-    budget: Budget = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")] = None,
     by_model: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
     history: Annotated[bool, typer.Option("--history", help="List the session's compactions instead.")] = False,
 ) -> None:

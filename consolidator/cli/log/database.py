@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, parse_path, parse_span, run, run_configured, run_job
-from consolidator.cli.output import emit, print_line, print_note, print_table, progress_bar, table
+from consolidator.cli.common import OwnerOptions, parse_path, parse_span, run, run_configured
+from consolidator.cli.output import emit, print_note, print_table, progress_bar, table
 from consolidator.cli.streams import is_json
-from consolidator.errors import DatabaseError, RunFailed
+from consolidator.errors import DatabaseError
 from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
 from consolidator.service.database import (
     Database,
@@ -22,7 +22,6 @@ from consolidator.service.database import (
     list_seals,
     load_schema_revision,
     read_seals,
-    reindex,
     restore_database,
     upgrade_engine,
     verify_database,
@@ -96,27 +95,6 @@ def verify_command(
     broken = [invariant for invariant, cases in violations.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
-
-
-def reindex_command(
-    vectors: Annotated[
-        bool, typer.Option("--vectors", help="Also recompute all vectors with the embedding model.")
-    ] = False,
-) -> None:
-    """Rebuild recall's index from the turns and facts that are kept. If interrupted, the same command resumes it."""
-    report = run_job(
-        "indexing",
-        lambda database, settings, stop, progress: reindex(database, settings, stop, vectors=vectors, **progress),
-    )
-    emit(report, _print_reindexed)
-    if report["status"] == "failed":
-        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
-
-
-def _print_reindexed(report: dict[str, Any]) -> None:
-    print_line(f"indexed: {report['turns']:,} turns and {report['facts']:,} facts", style="bold")
-    if "vectors" in report:
-        print_line(f"vectors: {report['vectors']}")
 
 
 def backup_command(file: _BackupFile) -> None:

@@ -1,9 +1,9 @@
-"""consolidator session events and replay: what a session's log says, and what its people saw."""
+"""consolidator session events: what a session's log says, and what its people saw."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,13 +29,23 @@ def events_command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
     vocabulary: Annotated[
-        str | None, typer.Option("--as", metavar="lecture", help="As JSON lines MESSAGE_RECEIVED ... GEN_SENT.")
+        Literal["lecture", "replay"] | None,
+        typer.Option(
+            "--as",
+            help="lecture: JSON lines MESSAGE_RECEIVED ... GEN_SENT; replay: what its people saw, with --json piece by "
+            "piece, byte for byte.",
+        ),
     ] = None,
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""
 
-    if vocabulary not in (None, "lecture") or (vocabulary and follow):
-        raise UsageError("--as takes lecture, of what is in the log: leave --follow out")
+    if vocabulary is not None and follow:
+        raise UsageError("--as is of what is in the log: leave --follow out")
+    if vocabulary == "replay":
+        if after is not None or last is not None:
+            raise UsageError("a replay is of the whole session: leave --after and --last out")
+        run(_replay, session)
+        return
 
     async def print_events(database: Database) -> None:
         if vocabulary is not None:
@@ -80,28 +90,22 @@ def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def replay_command(
-    session: SessionName,
-    channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
-) -> None:
-    """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
-    from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which `events` does not need
+async def _replay(database: Database, session: str) -> None:
+    """Show again what a session's people saw, from the log."""
+    from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which the events do not need
     from consolidator.service.sessions.reruns import replay_session
 
-    async def replay(database: Database) -> None:
-        is_answer, message_id = False, None
-        async for item in replay_session(database, session, channel=channel):
-            if is_json():
-                print_json_line(item.as_json())
-            elif item.kind == "user":
-                write_now(("\n" if is_answer else "") + f"> {sanitize(item.text)}\n")
-            elif item.kind == "void":
-                write_now(VOID_NOTICE + sanitize(item.text))
-            else:
-                is_next = is_answer and message_id != item.message_id
-                write_now(("\n" if is_next else "") + sanitize(item.text))
-            is_answer, message_id = item.kind != "user", item.message_id
-        if is_answer and not is_json():
-            write_now("\n")
-
-    run(replay)
+    is_answer, message_id = False, None
+    async for item in replay_session(database, session):
+        if is_json():
+            print_json_line(item.as_json())
+        elif item.kind == "user":
+            write_now(("\n" if is_answer else "") + f"> {sanitize(item.text)}\n")
+        elif item.kind == "void":
+            write_now(VOID_NOTICE + sanitize(item.text))
+        else:
+            is_next = is_answer and message_id != item.message_id
+            write_now(("\n" if is_next else "") + sanitize(item.text))
+        is_answer, message_id = item.kind != "user", item.message_id
+    if is_answer and not is_json():
+        write_now("\n")

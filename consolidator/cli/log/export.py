@@ -10,7 +10,6 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_path, run, run_async, run_configured
 from consolidator.cli.output import (
-    Limit,
     confirm,
     emit,
     pluralize,
@@ -51,15 +50,13 @@ def export_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", parser=parse_path, help="Write to this file, whole or not at all.")
     ] = None,
-    redacted: Annotated[bool, typer.Option(help="Hide credentials (on by default).")] = True,
     as_bundle: Annotated[
         bool, typer.Option("--bundle", help="One session with all that belongs to it, under one checksum.")
     ] = False,
-    exact: Annotated[bool, typer.Option("--exact", help="Byte for byte, with credentials.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Byte for byte, credentials not hidden.")] = False,
 ) -> None:
     """Export sessions. Importing the export and exporting again gives the same bytes."""
 
-    redacted = redacted and not exact
     if as_bundle:
         names = [*(session or []), *([] if format_name == "consolidator" else [format_name])]
         if len(names) != 1:
@@ -71,10 +68,10 @@ def export_command(
         async with open_configured() as (database, _):
             if as_bundle:
                 lost: list[str] = []
-                async for line in stream_bundle(database, names[0], exact=not redacted, lost=lost):
+                async for line in stream_bundle(database, names[0], exact=exact, lost=lost):
                     write(line)
                 return lost
-            return await export_sessions(database, format_name, write, session_names=session or [], redacted=redacted)
+            return await export_sessions(database, format_name, write, session_names=session or [], redacted=not exact)
 
     if output is None:
         lost = run_async(work(write_text))
@@ -93,7 +90,6 @@ def export_command(
 def mirror_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", parser=parse_path, help="Where the files are kept.")],
     once: Annotated[bool, typer.Option("--once", help="Write what is new, and end.")] = False,
-    seconds: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")] = 1.0,
 ) -> None:
     """Keep a file of each session in DIR, in claw0's layout: `tail -f` follows one. The log stays the truth."""
 
@@ -102,7 +98,7 @@ def mirror_command(
             await mirror.update()
             if not once:
                 print_note(f"{folder} is kept up to date; Ctrl-C ends this")
-                await mirror.follow(seconds)
+                await mirror.follow(1.0)
 
     run(keep)
 
@@ -121,7 +117,6 @@ def erase_command(
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     log: Annotated[bool, typer.Option("--log", help="Erase nothing: list what was erased, when and why.")] = False,
-    limit: Limit = 50,
 ) -> None:
     """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
     if everything:
@@ -132,7 +127,7 @@ def erase_command(
     if log and (session is not None or peer is not None):
         raise UsageError("--log lists what was erased; it cannot be combined with --session or --peer")
     if log:
-        emit(run(list_erasures, limit=limit), _TABLE)
+        emit(run(list_erasures), _TABLE)
         return
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")

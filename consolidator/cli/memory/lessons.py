@@ -1,9 +1,9 @@
-"""consolidator learned, commands, friction and lessons: what was learned."""
+"""consolidator learned and lessons: what was learned."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,7 +11,6 @@ from consolidator.cli.common import OwnerOptions, parse_moment, run, run_configu
 from consolidator.cli.output import (
     OUT,
     Limit,
-    Table,
     emit,
     owner_name,
     pluralize,
@@ -27,7 +26,7 @@ from consolidator.errors import UsageError
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.memory import lessons
-from consolidator.service.memory.lessons import LessonRow, describe_worth, find_lessons_about, list_friction
+from consolidator.service.memory.lessons import LessonRow
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,50 +34,38 @@ if TYPE_CHECKING:
     from consolidator.service.nights.night_digest import NightDigest
 
 
-def _lessons(title: str, nothing: str | None = None) -> Table:
-    return table(
-        title,
-        "id, lesson, >sessions, >worked, >failed, worth, agents, of",
-        nothing=nothing,
-        entry=lambda row: (
-            _line(row), pluralize(row.body["sessions"], "session"),
-            f"worked {row.body['successes']}, failed {row.body['failures']}", describe_worth(row) or "-",
-            ", ".join(row.body["agents"]), owner_name(row.project), short_id(row.id),
-        ),
-        id=lambda row: short_id(row.id),
-        lesson=lambda row: _line(row),
-        sessions=lambda row: row.body["sessions"],
-        worked=lambda row: row.body["successes"],
-        failed=lambda row: row.body["failures"],
-        worth=lambda row: describe_worth(row) or "-",
-        agents=lambda row: ", ".join(row.body["agents"]),
-        of=lambda row: owner_name(row.project),
-    )  # fmt: skip
-
-
-def commands_command(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]", help="A purpose (test, lint, build) or other words.")
-    ] = None,
-    *,
-    owner: OwnerOptions,
-    limit: Limit = 20,
-) -> None:
-    """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
-    filters = LessonFilter(**owner.values(), limit=limit)
-    rows = run(find_lessons_about, " ".join(words or []), filters)
-    emit(rows, _lessons("commands"))
-
-
-def friction_command(*, owner: OwnerOptions, limit: Limit = 20) -> None:
-    """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
-    rows = run(list_friction, LessonFilter(**owner.values(), limit=limit))
-    emit(rows, _lessons("friction", "nothing failed in three sessions"))
+_LESSONS = table(
+    "lessons",
+    "id, lesson, >sessions, >worked, >failed, worth, agents, of",
+    entry=lambda row: (
+        _line(row), pluralize(row.body["sessions"], "session"),
+        f"worked {row.body['successes']}, failed {row.body['failures']}", lessons.describe_worth(row) or "-",
+        ", ".join(row.body["agents"]), owner_name(row.project), short_id(row.id),
+    ),
+    id=lambda row: short_id(row.id),
+    lesson=lambda row: _line(row),
+    sessions=lambda row: row.body["sessions"],
+    worked=lambda row: row.body["successes"],
+    failed=lambda row: row.body["failures"],
+    worth=lambda row: lessons.describe_worth(row) or "-",
+    agents=lambda row: ", ".join(row.body["agents"]),
+    of=lambda row: owner_name(row.project),
+)  # fmt: skip
 
 
 def lessons_command(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]", help="Words of a lesson.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]", help="Words of a lesson; of commands also a purpose: test, lint, build."),
+    ] = None,
     *,
+    kind: Annotated[
+        Literal["commands", "friction"] | None,
+        typer.Option(
+            help="commands: how they are run here, and which never work, the most helpful first; friction: what failed "
+            "in three sessions or more, and what then worked."
+        ),
+    ] = None,
     owner: OwnerOptions,
     pin: Annotated[str | None, typer.Option(metavar="ID", help="Tell this lesson whatever came of it.")] = None,
     unpin: Annotated[str | None, typer.Option(metavar="ID", help="Let its figures decide again.")] = None,
@@ -95,10 +82,15 @@ def lessons_command(
             return [await lessons.choose_lesson(database, identity, pinned=pin is not None)]
         if identity := correct or uncorrect:
             return [await lessons.choose_lesson(database, identity, corrects=correct is not None)]
-        filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
-        return await lessons.list_lessons(database, filters)
+        filters = LessonFilter(**owner.values(), limit=limit)
+        text = " ".join(words or [])
+        if kind == "commands":
+            return await lessons.find_lessons_about(database, text, filters)
+        if kind == "friction":
+            return await lessons.list_friction(database, filters)
+        return await lessons.list_lessons(database, replace(filters, query=text or None))
 
-    emit(run(load), _lessons("lessons"))
+    emit(run(load), _LESSONS)
 
 
 def _line(row: LessonRow) -> str:
@@ -114,7 +106,7 @@ _WAITING = {
     "rules": ("to accept or dismiss as a rule", "rules"),
     "to_review": ("to accept or reject", "facts --review"),
     "flagged": ("kept beside what they resemble", "facts --flagged"),
-    "dead_letters": ("events that could not be learned from", "retry"),
+    "dead_letters": ("events that could not be learned from", "runs --retry"),
     "calls": ("sessions with a call that waits", "session list --attention"),
 }
 _TABLE = table("learned", "what=kind, learned=text, sessions, of, id", of=lambda line: owner_name(*line["owner"]))

@@ -1,14 +1,13 @@
-"""consolidator procedures, compile and next: what agents do again and again, as skills and tools, and what follows."""
+"""consolidator procedures and compile: what agents do again and again, as skills and tools."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, QueryWords, SessionName, join_query, parse_pairs, parse_path, run
+from consolidator.cli.common import OwnerOptions, QueryWords, join_query, parse_pairs, parse_path, run
 from consolidator.cli.output import Limit, confirm, emit, owner_name, pluralize, print_line, short_id, shorten, table
 from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
@@ -23,7 +22,6 @@ from consolidator.service.memory.compiling import (
 )
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
-from consolidator.service.memory.suggestions import suggest_next_calls
 
 _TABLE = table(
     "procedures",
@@ -147,20 +145,3 @@ def _show_compiled(compiled: CompiledProcedure) -> None:
     for each in compiled.parameters:
         kind = f"a list, each a {each.kind}" if each.is_list else f"a {each.kind}"
         print_line(f"  {each.name}: {kind}, such as {shorten('; '.join(each.examples), 120)}")
-
-
-_NEXT = table(
-    "what usually follows",
-    "call=symbol, arguments, >likely, >sure, why",
-    arguments=lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
-    likely=lambda call: f"{call['likelihood']:.0%}",
-    sure=lambda call: f"{call['confidence']:.0%}",
-    why=lambda call: shorten(call["why"], 100),
-)
-
-
-def next_command(session: SessionName, limit: Limit = 5) -> None:
-    """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
-    suggestions = run(suggest_next_calls, session, limit=limit)
-    show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
-    emit(suggestions, show)

@@ -15,7 +15,6 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
 from consolidator.service.memory.recall import (
-    DEFAULT_LIMIT,
     DEFAULT_TOKEN_BUDGET,
     RecallResult,
     describe_nothing,
@@ -37,9 +36,6 @@ def recall_command(
     budget: Annotated[
         int, typer.Option(min=100, max=100_000, help="Tokens that the answer may take.")
     ] = DEFAULT_TOKEN_BUDGET,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many lines.")
-    ] = DEFAULT_LIMIT,
 ) -> None:
     """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation.
 
@@ -55,7 +51,7 @@ def recall_command(
     async def ask(database: Database, settings: Settings) -> tuple[str | None, RecallResult]:
         place = None if everywhere else project or await find_project(database, Path.cwd())
         return place, await recall(
-            database, question, MemoryScope(agent, place, peer), token_budget=budget, limit=limit, settings=settings
+            database, question, MemoryScope(agent, place, peer), token_budget=budget, settings=settings
         )  # fmt: skip
 
     place, result = run_configured(ask)

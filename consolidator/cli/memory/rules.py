@@ -11,7 +11,6 @@ import typer
 from consolidator.cli.common import PlaceOption, parse_path, require_at_most_one, run
 from consolidator.cli.output import (
     AgentOption,
-    Limit,
     ProjectOption,
     confirm,
     emit,
@@ -67,9 +66,7 @@ class RuleActions:
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")] = False
 
 
-def rules_command(
-    *, actions: RuleActions, agent: AgentOption = None, project: ProjectOption = None, limit: Limit = 50
-) -> None:
+def rules_command(*, actions: RuleActions, agent: AgentOption = None, project: ProjectOption = None) -> None:
     """List what people asked for in three sessions or more, with their words: a proposal until you accept it.
 
     A file is shown as a diff first, with a backup; the rest of it stays as it is.
@@ -86,7 +83,7 @@ def rules_command(
         accepted = run(list_accepted_rules, project=place)
         _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
     else:
-        proposals = run(list_rules, agent=agent, project=project, limit=limit)
+        proposals = run(list_rules, agent=agent, project=project)
         emit(proposals, _print_proposals, encode=lambda proposals: [proposal.as_json() for proposal in proposals])
 
 

@@ -33,7 +33,6 @@ class ErrorOptions:
     """An error that a solution is looked for."""
 
     error: Annotated[str | None, typer.Option(help="The text of an error: list its solutions.")] = None
-    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None
     command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None
 
 
@@ -52,7 +51,7 @@ def solutions_command(
         if failure.error is None:
             return await list_solutions(database, replace(filters, query=join_query(words)))
         call = None if failure.command is None else ("bash", {"command": failure.command})
-        return await find_solutions(database, failure.error, filters, tool=failure.tool, call=call)
+        return await find_solutions(database, failure.error, filters, call=call)
 
     solutions = run(load)
     is_unknown = failure.error is not None and not solutions

@@ -1,4 +1,4 @@
-"""consolidator run, runs, retry, backfill and revisions: jobs by hand, their ledger, and drafts of the facts."""
+"""consolidator run, runs, backfill and revisions: jobs by hand, their ledger, and drafts of the facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import typer
 from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_configured, run_job
 from consolidator.cli.output import (
     OUT,
-    Limit,
     ProgressCallbacks,
     emit,
     pluralize,
@@ -25,7 +24,7 @@ from consolidator.cli.output import (
     table,
 )
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
-from consolidator.service.database import Database
+from consolidator.service.database import Database, reindex
 from consolidator.service.nights.runs import (
     EXTRACTORS,
     JOBS,
@@ -56,6 +55,7 @@ _OUTCOMES = {
     "dead": "set aside",
 }
 ALL_JOBS = (*JOBS, *MANUAL_JOBS)
+REINDEX = "reindex"
 _RUNS = table(
     "runs: seen = learned + nothing + deferred + dead",
     "run, job, scheduled at, status, events, >took",
@@ -78,18 +78,26 @@ _DEAD_LETTERS = table(
 
 
 def run_command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help=", ".join(JOBS))],
+    job: Annotated[str, typer.Argument(metavar="JOB", help=f"{', '.join(JOBS)}, or {REINDEX}: recall's index.")],
     older_than: Annotated[
         str | None, typer.Option(help="retention: prune what is older than this, such as 30d.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="retention: prune although the clock or the amount seems wrong.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            help="retention: prune although the clock or the amount seems wrong; reindex: recompute all vectors, too."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option(help="retention: show what would be pruned, and prune nothing.")] = False,
 ) -> None:
     """Run one job now: the scheduled run if it is due, otherwise an unscheduled one.
 
     Exit code 7 if something was dead-lettered, 8 if the model could not be asked. Warns if a night learned nothing from
-    any event it read.
+    any event it read. An interrupted reindex goes on where it was.
     """
+    if job == REINDEX and not dry_run and older_than is None:
+        _reindex(vectors=force)
+        return
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
     if dry_run:
         report = run_configured(preview_retention, older_than=age)
@@ -105,10 +113,27 @@ def run_command(
     _check_report(report)
 
 
+def _reindex(*, vectors: bool) -> None:
+    """Rebuild recall's index from the turns and facts that are kept."""
+    report = run_job(
+        "indexing",
+        lambda database, settings, stop, progress: reindex(database, settings, stop, vectors=vectors, **progress),
+    )
+    emit(report, _print_reindexed)
+    if report["status"] == "failed":
+        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
+
+
+def _print_reindexed(report: dict[str, Any]) -> None:
+    print_line(f"indexed: {report['turns']:,} turns and {report['facts']:,} facts", style="bold")
+    if "vectors" in report:
+        print_line(f"vectors: {report['vectors']}")
+
+
 def _parse_job(job: str, older_than: str | None, *, dry_run: bool, force: bool) -> tuple[Job, timedelta | None]:
     """Return the job and the age that a person named; raise UsageError if they do not fit."""
     if job not in JOBS:
-        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}, {REINDEX}")
     if (older_than is not None or dry_run or force) and job != "retention":
         raise UsageError("--older-than, --force and --dry-run require the job retention")
     age = None if older_than is None else parse_span(older_than)
@@ -174,7 +199,8 @@ def _check_report(report: dict[str, Any]) -> None:
 
 def runs_command(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="A run's id or its beginning; else all runs.")
+        str | None,
+        typer.Argument(metavar="RUN", help="A run's id or its beginning, with --retry also a dead letter's; else all."),
     ] = None,
     job: Annotated[str | None, typer.Option(help=f"Only {', '.join(ALL_JOBS)}.")] = None,
     limit: Annotated[
@@ -183,6 +209,10 @@ def runs_command(
             "--limit", "-n", min=1, max=10_000, help="Show at most this many; by default 20 runs or 50 units."
         ),
     ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Learn again from the events that it set aside.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Give these events up: mark them as read, with nothing learned.")
+    ] = False,
 ) -> None:
     """List runs, the latest first: seen = learned + nothing + deferred + dead; or show one with its units.
 
@@ -190,10 +220,21 @@ def runs_command(
     """
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
-    if run_id is None:
+    require_at_most_one(retry=retry, discard=discard)
+    if retry or discard:
+        _retry(run_id, discard=discard)
+    elif run_id is None:
         emit(run(list_runs, job=job, limit=limit or 20), _RUNS)
     else:
         emit(run(load_run, run_id, limit=limit or 50), _print_run)
+
+
+def _retry(run_or_letter_id: str | None, *, discard: bool) -> None:
+    """Settle the dead letters of a run, one of them, or all that are open."""
+    report = run_configured(retry_dead_letters, run_or_letter_id=run_or_letter_id, discard=discard)
+    emit(report, f"{report['settled']} settled, {report['remaining']} still cannot be learned from")
+    if report["remaining"]:
+        raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
 
 
 def _print_run(run: dict[str, Any]) -> None:
@@ -209,20 +250,6 @@ def _print_run(run: dict[str, Any]) -> None:
     _UNITS.print(run["claims"])
     if run["dead_letters"]:
         _DEAD_LETTERS.print(run["dead_letters"])
-
-
-def retry_command(
-    run_or_letter_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A dead letter or a run; else all open dead letters.")
-    ] = None,
-    discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
-) -> None:
-    """Learn again from events that were set aside, or discard them."""
-    report = run_configured(retry_dead_letters, run_or_letter_id=run_or_letter_id, discard=discard)
-    line = f"{report['settled']} settled, {report['remaining']} still cannot be learned from"
-    emit(report, line)
-    if report["remaining"]:
-        raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
 
 
 MAX_LINES = 30  # of each kind of change
@@ -242,7 +269,6 @@ def revisions_command(
     restore: Annotated[
         bool, typer.Option("--restore", help="Undo the last promotion: its revision is a draft again.")
     ] = False,
-    limit: Limit = 20,
 ) -> None:
     """List revisions of the facts: drafts that `backfill --reprocess --model X` made, and promoted ones.
 
@@ -257,7 +283,7 @@ def revisions_command(
         line = f"revision {report['restored']} is a draft again: {summarize(report)}"
         emit(report, line)
     elif number is None:
-        emit(run(list_revisions, limit=limit), _TABLE)
+        emit(run(list_revisions), _TABLE)
     elif promote:
         report = run_job(
             "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
@@ -295,7 +321,6 @@ class SelectionOptions:
     """Which sessions are read, and what of them is derived again."""
 
     since: Annotated[str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")] = None
-    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None
     session: Annotated[str | None, typer.Option(help="Only this session.")] = None
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None
     only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None
@@ -310,9 +335,8 @@ class SelectionOptions:
 
     def to_filter(self, now: datetime) -> SessionFilter:
         """Return the filter. Raises UsageError for a time that is none."""
-        since, until = parse_moment(self.since, now), parse_moment(self.until, now)
-        times = (self.since, self.until)
-        return SessionFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
+        since = parse_moment(self.since, now)
+        return SessionFilter(self.session, self.agent, since, None, self.only, self.reprocess, (self.since, None))
 
 
 def backfill_command(
@@ -322,7 +346,6 @@ def backfill_command(
     model: Annotated[
         str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
     ] = None,
-    diff: Annotated[bool, typer.Option(help="With --reprocess: show the differences (the default).")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
 ) -> None:
     """Consolidate by hand, or derive again. If it is interrupted, the same command resumes it.
@@ -330,7 +353,7 @@ def backfill_command(
     With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
     again = selection.is_again
-    _check_options(selection, replace=replace, model=model, diff=diff, dry_run=dry_run)
+    _check_options(selection, replace=replace, model=model, dry_run=dry_run)
     rehearse = dry_run or (again and not replace)
 
     async def backfill(
@@ -361,7 +384,7 @@ def backfill_command(
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 
 
-def _check_options(selection: SelectionOptions, *, replace: bool, model: str | None, diff: bool, dry_run: bool) -> None:
+def _check_options(selection: SelectionOptions, *, replace: bool, model: str | None, dry_run: bool) -> None:
     """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
     if "" in (selection.session, selection.agent):
         raise UsageError("--session and --agent take a name")
@@ -369,8 +392,8 @@ def _check_options(selection: SelectionOptions, *, replace: bool, model: str | N
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
     if replace and not selection.is_again:
         raise UsageError("--replace requires --only or --reprocess")
-    if (model is not None or diff) and not selection.reprocess:
-        raise UsageError("--model and --diff require --reprocess")
+    if model is not None and not selection.reprocess:
+        raise UsageError("--model requires --reprocess")
     if model is not None and (not model.strip() or replace or dry_run or selection.only is not None):
         raise UsageError("--model makes a draft: it cannot be combined with --replace, --dry-run or --only")
 

@@ -41,7 +41,7 @@ def describe_service(settings: Settings) -> list[str]:
         f"nights  {times} ({settings.timezone}){engine}, those that were missed at once; "
         "sessions are driven all the time",
         f"page    {url}/ui, which `consolidator ui` opens; health {url}/healthz",
-        f"API     {url}/v1{', described at /v1/docs' if settings.http_docs else ''}, "
+        f"API     {url}/v1, described at /v1/openapi.json, "
         f"{f'MCP {url}/mcp' if is_mcp_installed() else f'MCP after {INSTALL_MCP}'}",
         "tokens  `consolidator token create NAME` makes one for another program; the owner's is the file",
         f"        {settings.home / TOKEN_FILE}",
@@ -130,9 +130,8 @@ async def _mount(
     streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
     hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
     process = stack.enter_context(count_process())
-    is_driving = settings.drive_concurrency > 0
     routes = [
-        *mount_ui(for_requests, settings, stop, hub, runs, is_driving=is_driving),
+        *mount_ui(for_requests, settings, stop, hub, runs, is_driving=True),
         *mount_api(for_requests, settings, harness, stop, hub, runs, process),
     ]
     if not is_mcp_installed():

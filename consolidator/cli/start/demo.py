@@ -112,7 +112,7 @@ def _print_next_commands(settings: Settings, figures: dict[str, Any]) -> None:
         "procedures",
         asked,
         f"explain {figures['fact']}",
-        f"next {figures['session']}",
+        f"session show {figures['session']} --part next",
         "runs",
     ):
         print_line(f"  {program} {words}")

@@ -1,4 +1,4 @@
-"""consolidator import, config and tokenizer: session logs of agents into ours, and the settings in force."""
+"""consolidator import and config: session logs of agents into ours, and the settings in force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from consolidator.service.nights.imports import (
     select_sources,
 )
 from consolidator.service.system import describe_model, hide_secrets
-from consolidator.service.tokenizer import VOCABULARY_URL, fetch_vocabulary
 from consolidator.settings import list_settings
 
 
@@ -163,13 +162,3 @@ def config_command() -> None:
         _TABLE.print(rows)
 
     emit(list_settings(), show, encode=encode)
-
-
-def tokenizer_command(
-    url: Annotated[
-        str, typer.Argument(metavar="[URL]", help="Where it is; a mirror sends the same bytes.")
-    ] = VOCABULARY_URL,
-) -> None:
-    """Fetch the vocabulary (3.6 MB) into the data directory. Without it, tokens are estimated, never too low."""
-    path = run_async(fetch_vocabulary(read_settings(), url))
-    emit({"vocabulary": path}, f"tokens are counted with {path} from now on")

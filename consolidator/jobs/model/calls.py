@@ -42,6 +42,7 @@ T = TypeVar("T")
 StoredAnswer = tuple[str, str | None, str]  # the key of its question, its session, and its text
 MAX_ATTEMPTS = 4  # of one call
 CONCURRENCY = 4  # calls of one process at a time
+AGENT_MAX_CALLS = 100  # of a coding agent's command line in 24 hours
 AGENT_MAX_TOKENS = 400_000  # of a coding agent's command line in 24 hours, as it reports them
 MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
 MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
@@ -272,7 +273,7 @@ class ModelCalls:
         async with self.database.transaction() as conn:
             if is_agent:  # its account is a person's own: what all runs of a day ask of it counts
                 day = await model_calls.load_day(conn, planned.model, now - timedelta(days=1))
-                if day.calls >= self.settings.agent_max_calls or day.tokens + tokens > AGENT_MAX_TOKENS:
+                if day.calls >= AGENT_MAX_CALLS or day.tokens + tokens > AGENT_MAX_TOKENS:
                     self.cap_reached = f"a day's cap is reached: {day.calls} calls, {day.tokens:,} tokens in 24 hours"
                     raise OverBudget(self.cap_reached)
             if max_tokens is not None or max_cost is not None:  # without a cap nobody waits for the sum

@@ -81,13 +81,11 @@ def default_policy(request: RouteRequest) -> RouteDecision:
 
 def candidate_models(settings: Settings) -> tuple[str, str]:
     """Return the cheap and the strong model between which the default policy chooses. Raises UsageError for none."""
-    strong = settings.strong_model or settings.model
-    if not strong:
+    if not settings.model:
         raise UsageError(
-            "the model `auto` needs models to choose between: set CONSOLIDATOR_STRONG_MODEL (or CONSOLIDATOR_MODEL) "
-            "and CONSOLIDATOR_CHEAP_MODEL"
+            "the model `auto` needs models to choose between: set CONSOLIDATOR_MODEL and CONSOLIDATOR_EXTRACT_MODEL"
         )
-    return settings.cheap_model or settings.extract_model or strong, strong
+    return settings.extract_model or settings.model, settings.model
 
 
 def route(
@@ -138,4 +136,4 @@ def turn_purpose(session: SessionRow) -> RoutePurpose:
 
 def compared_model(settings: Settings, session: SessionRow) -> str | None:
     """Return the model against which a call of a session counts as cheap: its own, or the strong one for `auto`."""
-    return (settings.strong_model or settings.model) if session.model == AUTO else session.model
+    return settings.model if session.model == AUTO else session.model

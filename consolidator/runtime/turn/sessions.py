@@ -260,7 +260,8 @@ async def resume_session(database: Database, session_id: str) -> SessionRow:
             if not await sessions.make_current(conn, session_id):
                 check_driven_here(await sessions.get(conn, session_id))
                 raise SessionClosed(
-                    f"session {session_id} has ended: `consolidator session replay {session_id}` shows it again"
+                    f"session {session_id} has ended: "
+                    f"`consolidator session events {session_id} --as replay` shows it again"
                 )
             return await sessions.get(conn, session_id)
 

@@ -98,7 +98,7 @@ async def create_sub_agent(
         if existing is not None:
             return await _get_called(conn, existing, request, by)
     settings = harness.settings
-    routed = AUTO if settings.strong_model or settings.model else None
+    routed = AUTO if settings.model else None
     goal = request.task if len(request.task) <= _GOAL_LENGTH else request.task[:_GOAL_LENGTH] + "…"
 
     def announce(child_id: str) -> NewEvent:

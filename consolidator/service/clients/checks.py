@@ -192,7 +192,7 @@ async def check_database(database: Database, settings: Settings) -> list[Check]:
         checks.append(Check("last night", passed, found, todo, last.finished_at))
     checks.append(await check_model(database, settings))
     found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
-    checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
+    checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them, `--retry` learns again"))
     return checks
 
 

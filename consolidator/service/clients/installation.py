@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
-_MODELS = ("model", "strong_model", "cheap_model", "extract_model", "embed_model")
+_MODELS = ("model", "extract_model", "embed_model")
 
 
 @dataclass(frozen=True, slots=True)

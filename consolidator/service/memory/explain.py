@@ -33,7 +33,7 @@ from consolidator.store.memory import injections, lessons, lookup
 from consolidator.store.memory.lessons import LessonRow
 from consolidator.store.sessions import sessions
 
-_NOTHING = "nothing learned has the id {!r}; `facts`, `commands`, `procedures` and `solutions` list them"
+_NOTHING = "nothing learned has the id {!r}; `facts`, `lessons`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
 _Explained = FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | LessonRow
 
@@ -374,8 +374,8 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 def _cut_around(text: str, quote: str) -> tuple[str, str]:
     """Return what stands before and after a quote in a text, cut at words; nothing where the text lacks it."""
-    begin, found, end = text.partition(quote)
-    if not quote or not found:
+    begin, found, end = text.partition(quote) if quote else (text, "", "")
+    if not found:
         return "", ""
     before, after = begin[-AROUND:], end[:AROUND]
     if len(begin) > AROUND:

@@ -38,7 +38,7 @@ _WAITING = {  # kinds of `WaitingCountsRow` in the order of a digest: what waits
     "calls": ("session", "with a call that waits", "consolidator session list --attention"),
     "to_review": ("statement", "to accept or reject", "consolidator facts --review"),
     "flagged": ("fact", "kept beside similar ones", "consolidator facts --flagged"),
-    "dead_letters": ("event", "that could not be learned from", "consolidator retry"),
+    "dead_letters": ("event", "that could not be learned from", "consolidator runs --retry"),
 }
 _MARKUP = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "`": "'"})
 _CALLED = re.compile(r"(?<!\w)@(?=\w)")  # @everyone

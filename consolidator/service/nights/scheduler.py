@@ -52,6 +52,7 @@ async def serve_nights(
             await watching
 
 
+_DRIVEN_AT_ONCE = 4  # sessions
 _CONNECTIONS_PER_SESSION = 2  # one for its work, one for its heartbeat
 _STATEMENT_SECONDS = 60
 
@@ -62,20 +63,18 @@ async def open_driver(
 ) -> AsyncIterator[SessionDriver]:
     """Yield a driver with these tools and the configured model; `run` drives until its event is set.
 
-    Its sessions' connections are its own: it takes none of the nights'. With `drive_concurrency` 0 it drives nothing.
+    Its sessions' connections are its own: it takes none of the nights'.
     """
     async with AsyncExitStack() as stack:
         client = create_client(settings)
         stack.push_async_callback(client.close)
-        concurrency = settings.drive_concurrency
-        own = database.reserve(1 + _CONNECTIONS_PER_SESSION * concurrency, statement_seconds=_STATEMENT_SECONDS)
+        own = database.reserve(1 + _CONNECTIONS_PER_SESSION * _DRIVEN_AT_ONCE, statement_seconds=_STATEMENT_SECONDS)
         recall = partial(recall_for_message, database, settings)
         procedures = await load_procedures(database)
         own_database = await stack.enter_async_context(own)
         guard = partial(guard_call, database)
         harness = Harness(own_database, settings, client, Toolbox(tools), procedures, recall=recall, guard=guard)
         listener = NotificationListener(database)
-        driver = SessionDriver(harness, listener, concurrency=concurrency)
-        if concurrency:
-            await stack.enter_async_context(listener)
+        driver = SessionDriver(harness, listener, concurrency=_DRIVEN_AT_ONCE)
+        await stack.enter_async_context(listener)
         yield driver

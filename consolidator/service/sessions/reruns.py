@@ -307,10 +307,8 @@ async def compare_pair(
     return await compare_rows(database, first, second, are_related=second.parent_id == first.id, limit=limit)
 
 
-async def replay_session(
-    database: Database, session_name: str, *, channel: str | None = None
-) -> AsyncIterator[ReplayedItem]:
-    """Yield what people saw of a session, in order: on `channel`, else on the session's own."""
+async def replay_session(database: Database, session_name: str) -> AsyncIterator[ReplayedItem]:
+    """Yield what people saw of a session on its channel, in order."""
     async with database.connection() as conn:
-        async for item in replay(conn, await sessions.find_session_id(conn, session_name), channel=channel):
+        async for item in replay(conn, await sessions.find_session_id(conn, session_name)):
             yield item

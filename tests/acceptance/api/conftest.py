@@ -20,6 +20,5 @@ def module_dsn(server_dsn: str, template: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def api(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The service of a module."""
-    unbounded = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
-    with serve(module_dsn, tmp_path_factory.mktemp("api"), **unbounded) as server:
+    with serve(module_dsn, tmp_path_factory.mktemp("api")) as server:
         yield server

@@ -87,7 +87,11 @@ class ApiServer:
             return str(client.post("/sessions", json={"key": key, **more}).raise_for_status().json()["id"])
 
 
-MANY = {"WRONG_TOKENS_PER_MINUTE": 100_000, "STREAMS": 500}  # no test that counts neither meets them
+MANY = {
+    "WRONG_TOKENS_PER_MINUTE": 100_000,
+    "REQUESTS_PER_SECOND": 100_000,
+    "STREAMS": 500,
+}  # no test that counts neither meets them
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def start(
     home: Path = tmp_path_factory.mktemp("branches")
     (home / "mytools.py").write_text(TOOLS)
     known = {"CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
-    quick = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "5000", "CONSOLIDATOR_SESSION_LEASE_SECONDS": "2"}
+    quick = {"CONSOLIDATOR_SESSION_LEASE_SECONDS": "2"}
     with database_copy(server_dsn, template) as dsn:
         yield lambda: serve(dsn, home, "--tools", str(home / "mytools.py"), **known, **quick)
 

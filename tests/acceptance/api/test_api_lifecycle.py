@@ -123,7 +123,7 @@ def test_what_a_model_saw_at_the_start_is_kept_in_order_whatever_started_it(
 async def test_the_choice_of_a_model_and_its_reason_are_in_the_log(
     server_dsn: str, template: str, tmp_path: Path
 ) -> None:
-    models = {"CONSOLIDATOR_STRONG_MODEL": "gpt-4.1", "CONSOLIDATOR_CHEAP_MODEL": "gpt-4o-mini"}
+    models = {"CONSOLIDATOR_MODEL": "gpt-4.1", "CONSOLIDATOR_EXTRACT_MODEL": "gpt-4o-mini"}
 
     def talk(url: str) -> tuple[list[Json], Json]:
         """Return the events and the cost of a session that the service has answered in."""
@@ -164,7 +164,7 @@ def test_a_state_is_the_fold_of_the_changes_that_tools_made(api: ApiServer, owne
     assert owner.get(f"/sessions/{session['id']}/state").json()["state"] == {"a": "three", "b": [2]}
     environment = {"CONSOLIDATOR_HOME": str(api.home), "CONSOLIDATOR_DATABASE_URL": api.dsn, "PATH": "/usr/bin:/bin"}
     assert "session rows are the fold of their logs" in run_cli("db", "verify", environment=environment).stdout
-    shown = run_cli("state", session["id"], "--json", environment=environment).stdout
+    shown = run_cli("session", "show", "--part", "state", session["id"], "--json", environment=environment).stdout
     assert '"three"' in shown
 
 

@@ -32,12 +32,11 @@ FOLLOWERS, SESSIONS, TURNS = (200, 20, 8) if FULL else (16, 4, 2)
 @pytest.fixture(scope="module")
 def live_api(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service with room for many streams."""
-    limits = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "5000"}
     folder: Path = tmp_path_factory.mktemp("live")
     with (
         answer_models(answer_in_pieces) as model,
         database_copy(server_dsn, template) as dsn,
-        serve(dsn, folder, **limits, **use_model(model)) as server,
+        serve(dsn, folder, **use_model(model)) as server,
     ):
         yield server
 

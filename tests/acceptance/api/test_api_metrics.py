@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from consolidator.testing import ModelServer
 from tests.acceptance.api.server import ApiServer, answer_models, serve, use_model, wait_for
-from tests.databases import database_copy
 from tests.support import PATIENCE
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
@@ -93,8 +91,7 @@ def api(
         "OTEL_BSP_SCHEDULE_DELAY": "100",
         "OTEL_SERVICE_NAME": "memory-of-the-shop",
     }
-    many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
-    with serve(module_dsn, folder, **use_model(model), **traced, **many) as server:
+    with serve(module_dsn, folder, **use_model(model), **traced) as server:
         yield server
 
 
@@ -187,12 +184,3 @@ def test_only_who_reads_everything_scrapes(api: ApiServer) -> None:
         assert answer.status_code == status, name
     wrong = httpx2.post(address, headers={"authorization": f"Bearer {api.owners_token}"})
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD")
-
-
-def test_a_setting_lets_anybody_scrape_who_reaches_the_port(server_dsn: str, template: str, tmp_path: Path) -> None:
-    with database_copy(server_dsn, template) as dsn, serve(dsn, tmp_path, CONSOLIDATOR_METRICS_PUBLIC="true") as api:
-        answer = httpx2.get(f"{api.address}/metrics", timeout=PATIENCE)
-        assert answer.status_code == 200
-        assert re.search(r"^consolidator_database_up 1.0$", answer.text, re.MULTILINE)
-        assert httpx2.get(f"{api.address}/metrics", headers={"host": "evil.example"}).status_code == 421
-        assert httpx2.get(f"{api.address}/v1/sessions").status_code == 401

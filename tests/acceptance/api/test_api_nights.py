@@ -46,7 +46,7 @@ def model() -> Iterator[ModelServer]:
 def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service whose nights ask a model."""
     folder: Path = tmp_path_factory.mktemp("nights")
-    variables = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000", "CONSOLIDATOR_QUIET_MINUTES": "0"}
+    variables = {"CONSOLIDATOR_QUIET_MINUTES": "0"}
     with serve(module_dsn, folder, **use_model(model), **variables) as server:
         yield server
 

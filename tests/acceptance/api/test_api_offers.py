@@ -79,9 +79,8 @@ def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFa
     """A service that drives sessions, with tools of its own and the built-in notes."""
     home: Path = tmp_path_factory.mktemp("offers")
     (home / "mytools.py").write_text(TOOLS)
-    many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
-    options = ("--tools", str(home / "mytools.py"), "--builtin", "scratchpad")
-    with serve(module_dsn, home, *options, **use_model(model), **many) as server:
+    options = ("--tools", str(home / "mytools.py"), "--tools", "scratchpad")
+    with serve(module_dsn, home, *options, **use_model(model)) as server:
         yield server
 
 

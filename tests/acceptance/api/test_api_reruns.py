@@ -98,7 +98,7 @@ def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
     configured = {**environment, **use_model(model), "CONSOLIDATOR_DATABASE_URL": api.dsn}
 
     def rerun(source: str, *options: str) -> Any:
-        return json.loads(run_cli("rerun", source, *options, "--json", environment=configured).stdout)
+        return json.loads(run_cli("session", "rerun", source, *options, "--json", environment=configured).stdout)
 
     for source in (str(bundle), session_id):
         same = rerun(source)
@@ -112,7 +112,7 @@ def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
     assert [call["status"] for call in last["calls"]] == ["same"]
     other = rerun(str(bundle), "--model", "gpt-4o")["diff"]
     assert [turn["right"]["answers"][0].partition(":")[0] for turn in other["differences"]] == ["gpt-4o", "gpt-4o"]
-    shown = run_cli("rerun", str(bundle), "--model", "gpt-4o", environment=configured).stdout
+    shown = run_cli("session", "rerun", str(bundle), "--model", "gpt-4o", environment=configured).stdout
     assert "2 of 2 turns differ" in shown
     assert "+ gpt-4o: the oven is as it was" in shown
     (home / "othertools.py").write_text(TOOLS.replace("def look(", "def peek("))

@@ -19,7 +19,7 @@ from tests.runtime import read_log
 from tests.support import PATIENCE
 
 HAS_STOPPED = threading.Event()  # whether an answer came to no end because its service was to be killed
-MODELS = {"CONSOLIDATOR_STRONG_MODEL": "gpt-4o", "CONSOLIDATOR_CHEAP_MODEL": "gpt-4o-mini"}
+MODELS = {"CONSOLIDATOR_MODEL": "gpt-4o", "CONSOLIDATOR_EXTRACT_MODEL": "gpt-4o-mini"}
 
 
 def answer(request: dict[str, Any]) -> ScriptedReply | str:
@@ -49,8 +49,7 @@ def model() -> Iterator[ModelServer]:
 def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service that drives sessions with the stand-in model."""
     folder: Path = tmp_path_factory.mktemp("spawn")
-    many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
-    with serve(module_dsn, folder, "--tools", "scratchpad", **use_model(model), **MODELS, **many) as server:
+    with serve(module_dsn, folder, "--tools", "scratchpad", **use_model(model), **MODELS) as server:
         yield server
 
 

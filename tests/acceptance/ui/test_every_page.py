@@ -114,7 +114,7 @@ def test_a_rerun_stands_beside_what_it_repeats(person: Page, served: ApiServer) 
         wait_for(client, f"/sessions/{session}/events", lambda found: "called trunk" in str(found))
     with answer_models(lambda _: ScriptedReply(text="It is called main.")) as models:
         environment = service_environment(served) | use_model(models)
-        rerun = json.loads(run_cli("rerun", session, "--json", environment=environment).stdout)["session"]
+        rerun = json.loads(run_cli("session", "rerun", session, "--json", environment=environment).stdout)["session"]
     person.goto(f"{served.address}/ui/sessions/{rerun}")
     person.get_by_role("link", name="Compare it with what it came from").click()
     left, right = person.locator(".pair .differs").all()[:2]

@@ -15,7 +15,7 @@ DRAWINGS = {"procedures": ".flowchart li", "solutions": "svg circle"}
 
 
 def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> None:
-    person.goto(f"{served.address}/ui/procedures?everything=1")
+    person.goto(f"{served.address}/ui/procedures?include_unworthy=1")
     person.locator(".entries a").first.click()
     expect(person.locator(".flowchart li").first).to_be_visible()
     expect(person.get_by_text("with 90% certainty")).to_be_hidden()  # figures are for who asks
@@ -43,7 +43,7 @@ def test_every_page_leads_to_the_one_with_the_drawing(person: Page, served: ApiS
 
 
 def test_a_solution_has_a_line_in_time(person: Page, served: ApiServer) -> None:
-    person.goto(f"{served.address}/ui/solutions?unsolved=1")
+    person.goto(f"{served.address}/ui/solutions?include_unsolved=1")
     person.locator(".entries a").first.click()
     expect(person.locator("svg circle").first).to_be_visible()
     check_looks(person, "solution")

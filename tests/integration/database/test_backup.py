@@ -84,9 +84,9 @@ async def test_what_is_no_backup_changes_nothing(database: Database, tmp_path: P
 
 
 async def test_the_commands_say_what_they_did(learned: Database, environment: dict[str, str], tmp_path: Path) -> None:
-    written = await in_thread(run_cli, "backup", str(tmp_path / "backup"), environment=environment)
+    written = await in_thread(run_cli, "db", "backup", str(tmp_path / "backup"), environment=environment)
     assert "bytes to" in written.stdout
-    refused = await in_thread(run_cli, "restore", str(tmp_path / "backup"), environment=environment, code=4)
+    refused = await in_thread(run_cli, "db", "restore", str(tmp_path / "backup"), environment=environment, code=4)
     assert "holds sessions or facts" in refused.stderr
 
 
@@ -99,7 +99,7 @@ async def test_a_restore_that_was_killed_begins_again(
     for delay in (0.0, 0.3, 1.0, 1.6, 2.2):
         with empty_database(server_dsn) as address:
             settings = environment | {"CONSOLIDATOR_DATABASE_URL": address}
-            command = [sys.executable, "-m", "consolidator", "restore", str(file)]
+            command = [sys.executable, "-m", "consolidator", "db", "restore", str(file)]
             process = await asyncio.create_subprocess_exec(*command, env=settings, stderr=subprocess.DEVNULL)
             await asyncio.sleep(delay)
             with suppress(ProcessLookupError):

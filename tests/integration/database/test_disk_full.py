@@ -145,9 +145,9 @@ async def test_a_night_on_a_full_disk_leaves_nothing_dead_and_is_done_with_room(
 
 # What a person names to write to.
 WRITERS: dict[str, list[str]] = {
-    "a backup": ["backup", "{}/backup"],
+    "a backup": ["db", "backup", "{}/backup"],
     "an export": ["export", "-o", "{}/log.jsonl"],
-    "a directory of skills": ["procedures", "export", "{}/skills", "--all"],
+    "a directory of skills": ["procedures", "--export", "{}/skills", "--all"],
 }
 
 

@@ -199,7 +199,7 @@ async def test_a_night_whose_agent_is_not_logged_in_waits_and_learns_by_rules(
     assert {"sentence": "The user lives in Bern."} in await query_rows(database, BELIEVED)
 
 
-@pytest.mark.parametrize("cap", [{"agent_max_calls": 1}, {"max_tokens": 9_000}])
+@pytest.mark.parametrize("cap", [{"AGENT_MAX_CALLS": 1}, {"AGENT_MAX_TOKENS": 9_000}])
 async def test_a_days_budget_of_an_agent_holds_over_its_nights(
     database: Database,
     clock: FrozenClock,
@@ -210,8 +210,9 @@ async def test_a_days_budget_of_an_agent_holds_over_its_nights(
 ) -> None:
     answer = json.dumps(CLAUDE | {"usage": {"input_tokens": 5000, "output_tokens": 9}})
     allow_agent(tmp_path, "claude-code", answer, settings, monkeypatch, code=READ)
-    monkeypatch.setattr(model_calls, "AGENT_MAX_TOKENS", cap.get("max_tokens", 400_000))
-    settings = settings.model_copy(update=FIND | cap)
+    for name, most in cap.items():
+        monkeypatch.setattr(model_calls, name, most)
+    settings = settings.model_copy(update=FIND)
     calls = "select count(*) from model_call"
     for hours, expected, stopped in ((1, 1, False), (1, 1, True), (24, 2, False)):
         clock.advance(timedelta(hours=hours))

@@ -235,9 +235,9 @@ async def test_the_command_says_by_its_exit_code_that_something_was_set_aside(
     database: Database, clock: FrozenClock, settings: Settings, poison: pytest.MonkeyPatch, environment: dict[str, str]
 ) -> None:
     await _run_poisoned_night(database, clock, settings)
-    shown = await in_thread(run_cli, "runs", "show", await _latest_run(database), environment=environment)
+    shown = await in_thread(run_cli, "runs", await _latest_run(database), environment=environment)
     assert "cannot digest this" in shown.stdout
-    retried = await in_thread(run_cli, "retry", environment=environment)  # a process of its own digests it
+    retried = await in_thread(run_cli, "runs", "--retry", environment=environment)  # a process of its own digests it
     assert "1 settled" in retried.stdout
     await log_events(database, "quiet", [user_message("hm")])
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()

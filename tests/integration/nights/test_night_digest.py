@@ -108,7 +108,7 @@ async def test_a_night_tells_a_webhook_and_a_file_what_is_new(
     assert text.index("consolidator rules") < text.index("**New facts**") < text.index("**New solutions")
     assert file.stat().st_mode & 0o777 == 0o600
     again = await in_thread(run_cli, "run", "consolidation", environment=environment)  # by hand: no night of its own
-    config = await in_thread(run_cli, "config", "show", environment=environment)
+    config = await in_thread(run_cli, "config", environment=environment)
     assert (len(webhook.messages), file.read_text()) == (1, text)
     assert SECRET not in "".join(run.stdout + run.stderr for run in (shown, again, config))
     sent = await in_thread(run_cli, "learned", "--send", environment=environment)

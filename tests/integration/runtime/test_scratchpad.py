@@ -181,7 +181,7 @@ async def test_the_command_line_shows_and_changes_it(
     own = {**environment, "EDITOR": str(tmp_path / "editor")}
 
     async def run(*options: str, code: int = 0) -> str:
-        done = await in_thread(run_cli, "scratchpad", session.id, *options, environment=own, code=code)
+        done = await in_thread(run_cli, "session", "notes", session.id, *options, environment=own, code=code)
         return " ".join((done.stdout + done.stderr).split())
 
     assert "is empty" in await run()
@@ -190,7 +190,6 @@ async def test_the_command_line_shows_and_changes_it(
     await run("--edit")
     shown = json.loads(await run("--json"))
     assert shown["text"] == "# Plan\n- look\nedited"
-    assert "read it again" in await run("--append", "x", "--version", "1", code=5)
     assert "one of --set, --append and --edit" in await run("--append", "x", "--edit", code=2)
     log = await read_log(database, session.id)
     assert {event.principal for event in log if event.data.get("decision") == "scratchpad_set"} == {"user:cli"}

@@ -231,12 +231,12 @@ async def test_the_command_line_says_what_it_did(
     for option, moment, shown in (("--as-of", "2026-03-03T13:00:00Z", True), ("--valid-at", "2026-03-02", False)):
         done = await in_thread(run_cli, "facts", option, moment, environment=environment)
         assert ("npm" in done.stdout) is shown, (option, moment)
-    done = await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
+    done = await in_thread(run_cli, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await list_facts(database))[0].id
-    done = await in_thread(run_cli, "facts", "undo", new, environment=environment)
+    done = await in_thread(run_cli, "facts", "--undo", new, environment=environment)
     assert "believed again: The package manager is npm." in done.stdout + done.stderr
-    await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
+    await in_thread(run_cli, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
     done = await in_thread(run_cli, "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
     for words, code in ((("forget", "nobody"), 3), (("correct", new, " "), 2), (("review", "--accept", "nobody"), 3)):

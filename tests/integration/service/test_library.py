@@ -170,11 +170,6 @@ async def test_a_call_is_about_what_the_memory_is_about(own: Settings) -> None:
         assert len(await other.facts(agent="main")) == 1
 
 
-async def test_an_option_is_taken_by_its_old_name_too(memory: Memory) -> None:
-    old: Any = {"superseded_too": True}
-    assert await memory.facts(**old) == await memory.facts(include_superseded=True)
-
-
 async def test_a_viewer_is_a_boundary(own: Settings) -> None:
     async with Memory(settings=own) as memory:
         await memory.record(KEY, STATED)

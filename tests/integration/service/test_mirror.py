@@ -184,7 +184,7 @@ async def test_the_command_follows_and_goes_on_after_a_kill(
     await log_events(database, "one", TURN, key="main:cli:user")
     folder = tmp_path / "mirror"
     for number in range(2):
-        with start_cli("mirror", str(folder), "--every", "0.1", environment=environment) as process:
+        with start_cli("mirror", str(folder), environment=environment) as process:
             await log_events(database, "one", [user_message(f"say {number}")])
 
             await in_thread(wait_for, folder, f"say {number}")

@@ -23,7 +23,7 @@ from tests.support import SimulatedKill
 
 __all__ = ["dsn", "emptied"]  # fixtures
 KEY = "router:test:ines"
-MODELS: dict[str, Any] = {"strong_model": "gpt-4o", "cheap_model": "gpt-4o-mini"}
+MODELS: dict[str, Any] = {"model": "gpt-4o", "extract_model": "gpt-4o-mini"}
 
 
 @tool(idempotent=True)
@@ -81,7 +81,7 @@ async def test_a_nearly_spent_cap_goes_to_the_cheap_model_and_holds_at_its_price
 
 
 async def test_a_cap_needs_the_price_of_every_model_that_may_be_chosen(database: Database) -> None:
-    async with open_agent(database, "http://127.0.0.1:9", strong_model="gpt-4o", cheap_model="home-made") as agent:
+    async with open_agent(database, "http://127.0.0.1:9", model="gpt-4o", extract_model="home-made") as agent:
         with pytest.raises(UsageError, match="home-made is unknown"):
             await agent.open(KEY, "auto", max_cost_usd=1)
 
@@ -156,7 +156,7 @@ async def test_without_models_to_choose_between_the_turn_says_what_to_set(databa
             session = await agent.open(KEY)
             async with database.connection() as conn:
                 await conn.execute("update session set model = 'auto'")
-            assert "CONSOLIDATOR_STRONG_MODEL" in await send_and_collect(session, "hi")
+            assert "CONSOLIDATOR_MODEL" in await send_and_collect(session, "hi")
 
 
 def request(row: SessionRow, purpose: Any = "turn", tokens: int = 1000) -> RouteRequest:

@@ -12,7 +12,7 @@ from consolidator.api.problems import ROUTES, describe, find_route, name_routes
 from consolidator.errors import NotFound
 
 # What only the owner of the machine does, there; texts that no error of a request has are among them.
-OWNERS = ("agent", "backup", "db", "export", "install", "memory export", "run retention", "serve", "token", "tokenizer")
+OWNERS = ("agent", "backup", "db", "export", "install", "memory export", "run retention", "serve", "token")
 ATTENTION = "consolidator session list --attention"
 BOTH = "`POST /v1/sessions` or `consolidator session create`"
 

@@ -9,13 +9,17 @@ from consolidator.settings import Settings
 
 
 def test_five_lines_say_what_it_will_do_and_where_its_page_and_token_are(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, retention_cron="*/5 * * * *", health_port=8377, http_docs=True)
+    settings = Settings(home=tmp_path, retention_cron="*/5 * * * *", health_port=8377)
     lines = describe_service(settings)
     assert len(lines) == 5
     text = "\n".join(lines)
-    for part in ("import 02:45", "prune by `*/5 * * * *`", ":8377/ui", "/v1/docs", ":8377/healthz", ":8377/mcp"):
+    for part in (
+        "import 02:45",
+        "prune by `*/5 * * * *`",
+        ":8377/ui",
+        "/v1/openapi.json",
+        ":8377/healthz",
+        ":8377/mcp",
+    ):
         assert part in text
     assert str(tmp_path / "token") in text
-    without_docs = "\n".join(describe_service(Settings(home=tmp_path, health_port=8377, http_docs=False)))
-    assert ":8377/ui" in without_docs
-    assert "/v1/docs" not in without_docs

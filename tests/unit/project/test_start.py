@@ -59,43 +59,17 @@ def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: st
 
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
     from consolidator.cli.app import load_command
-    from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, list_targets
+    from consolidator.cli.commands import COMMANDS, SYNONYMS, list_targets
 
     targets = list_targets()
     for words, entry in targets.items():
         assert load_command(words[-1], entry).name == words[-1], words
     assert all(0 < len(entry.summary) <= 60 for entry in (*COMMANDS.values(), *targets.values()))
-    named = {*SYNONYMS.values(), *ALIASES.values(), *OPTION_ALIASES} - {""}
-    for name in {name for name in named if not name.startswith("-")}:
+    for name in {name for name in SYNONYMS.values() if not name.startswith("-")}:
         noun, word = [*name.split(), ""][:2]
         assert noun in COMMANDS, name
         assert not word or word.startswith("--") or not (commands := COMMANDS[noun].commands) or word in commands, name
     assert not set(SYNONYMS) & set(COMMANDS)
-
-
-def test_no_alias_hides_a_command() -> None:
-    from consolidator.cli.commands import ALIASES, list_targets
-
-    assert not set(ALIASES) & {" ".join(words) for words in list_targets()}
-
-
-def test_a_former_name_is_the_command_that_it_became() -> None:
-    from consolidator.cli.app import expand_aliases
-
-    former = {
-        "sessions --limit 3": "session list --limit 3",
-        "branch commit b1 --json": "session branch --commit b1 --json",
-        "procedures export --format skill skills --all": "procedures --export skills --all",
-        "facts correct f1 Short.": "facts --correct f1 Short.",
-        "rules accept r1 --write AGENTS.md": "rules --accept r1 --write AGENTS.md",
-        "task finish s1 success": "session task --finish s1 success",
-        "session create --ttl 7d": "session create --session-ttl 7d",
-        "spawn s1 do --only=look": "session spawn s1 do --tool look",
-        "chat --builtin tasks --mcp=serve": "chat --tools tasks --tools mcp:serve",
-        "facts search --only": "facts search --only",
-        "": "",
-    }
-    assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
 
 
 def test_json_may_stand_anywhere_before_words_that_are_data_and_no_dialogue_takes_it() -> None:
@@ -164,7 +138,7 @@ def test_without_the_extras_only_what_they_are_for_is_missing(tmp_path: Path) ->
     assert {name for name, _, _ in lines} >= {"consolidator.mcp_server", "consolidator.runtime.tools.mcp_tools"}
 
 
-@pytest.mark.parametrize("words", [["mcp"], ["chat", "--model", "some", "--mcp", "some-server"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["mcp"], ["chat", "--model", "some", "--tools", "mcp:some-server"]], ids=" ".join)
 def test_a_command_whose_extra_is_missing_says_in_one_line_what_to_install(words: list[str], tmp_path: Path) -> None:
     done = run_without_extras("from consolidator.cli import main; main()", *words, home=tmp_path)
     assert done.returncode == 2, done.stderr
