@@ -105,7 +105,7 @@ def test_lists_are_lines_of_cells_where_nobody_watches(cli: CommandLine, dsn: st
 
 async def test_a_reader_that_goes_away_is_no_trouble(database: Database, environment: Mapping[str, str]) -> None:
     await log_events(database, "s", [user_message("x" * 2000) for _ in range(300)])
-    for words in ("events s --full", "events s --json", "export"):
+    for words in ("session events s --full", "session events s --json", "export"):
         pipe = f"{' '.join(PYTHON)} {words} | head -n 1"
         done = await in_thread(
             subprocess.run,
@@ -170,7 +170,7 @@ def test_a_narrow_terminal_breaks_no_word_of_a_list(environment: Mapping[str, st
         shown = run_on_terminal(environment, *words.split(), width=width)
         assert all(text in shown for text in texts), shown
         assert "─" not in shown
-    assert "nothing waits for review" in run_on_terminal(environment, "facts", "review", width=width)
+    assert "nothing waits for review" in run_on_terminal(environment, "facts", "--review", width=width)
 
 
 def test_a_terminal_shows_each_procedure_in_lines_of_its_own(environment: Mapping[str, str], dsn: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -102,13 +102,6 @@ def _line(row: LessonRow) -> str:
     return " ".join([row.line, *(f"[{mark}]" for mark in marks)])
 
 
-_WAITING = {
-    "rules": ("to accept or dismiss as a rule", "rules"),
-    "to_review": ("to accept or reject", "facts --review"),
-    "flagged": ("kept beside what they resemble", "facts --flagged"),
-    "dead_letters": ("events that could not be learned from", "runs --retry"),
-    "calls": ("sessions with a call that waits", "session list --attention"),
-}
 _TABLE = table("learned", "what=kind, learned=text, sessions, of, id", of=lambda line: owner_name(*line["owner"]))
 
 
@@ -160,7 +153,7 @@ def _show_digest(since: str | None, *, is_sent: bool) -> None:
 
 
 def _print_news(news: LearnedNews | None) -> None:
-    from consolidator.service.memory.learned import list_sections
+    from consolidator.service.memory.learned import count_by_kind, describe_waiting, list_sections
 
     if news is None:
         print_line("nothing yet: `consolidator import`, then `consolidator run consolidation`")
@@ -175,10 +168,8 @@ def _print_news(news: LearnedNews | None) -> None:
         )
     if news.steering is not None and news.steering.steers:
         print_note(f"people {news.steering}")
-    waiting = {} if news.waiting is None else asdict(news.waiting)
-    for name, (what, command) in _WAITING.items():
-        if waiting.get(name):
-            print_note(f"{waiting[name]} {what}: consolidator {command}")
+    for _, line, command in describe_waiting(count_by_kind(news.waiting)):
+        print_note(f"{line}: {command}")
 
 
 def print_screen(news: LearnedNews) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from consolidator.database import Connection, Database
@@ -65,6 +65,29 @@ async def count_waiting(database: Database, *, viewer: Viewer = OWNER) -> Waitin
     viewer.check_reads_all()
     async with database.connection() as conn:
         return replace(await learned.count_waiting(conn), rules=await count_rules(conn))
+
+
+_WAITING = {  # by kind, in the order in which they are told: what waits, and the command that shows it
+    "rules": ("rule", "that people repeat, to accept or dismiss", "consolidator rules"),
+    "calls": ("session", "with a call that waits", "consolidator session list --attention"),
+    "to_review": ("statement", "to accept or reject", "consolidator facts --review"),
+    "flagged": ("fact", "kept beside similar ones", "consolidator facts --flagged"),
+    "dead_letters": ("event", "that could not be learned from", "consolidator runs --retry"),
+}
+
+
+def count_by_kind(waiting: WaitingCountsRow | None) -> dict[str, int]:
+    """Return how much waits for a person, by kind; without the kinds of which nothing does."""
+    return {} if waiting is None else {name: count for name, count in asdict(waiting).items() if count}
+
+
+def describe_waiting(counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """Return (kind, how many of what, the command that shows them) of what waits."""
+    named = [(kind, counts[kind], *words) for kind, words in _WAITING.items() if counts.get(kind)]
+    return [
+        (kind, f"{count} {noun}{'' if count == 1 else 's'} {what}", command)
+        for kind, count, noun, what, command in named
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -21,7 +21,13 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import describe_peer
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.service.memory.compiling import list_compiled
-from consolidator.service.memory.learned import LearnedSection, list_sections, load_learned
+from consolidator.service.memory.learned import (
+    LearnedSection,
+    count_by_kind,
+    describe_waiting,
+    list_sections,
+    load_learned,
+)
 from consolidator.service.memory.lessons import describe_worth, list_lessons
 from consolidator.service.memory.rules import RuleProposal, list_rules
 from consolidator.service.nights.receivers import send_each
@@ -33,13 +39,6 @@ MAX_LINES = 5  # of one kind
 MAX_CHARS = 200  # of what a log holds, on one line
 _MAX_READ = 2000  # characters of a text that are looked at
 _MAX_OWNER = 60
-_WAITING = {  # kinds of `WaitingCountsRow` in the order of a digest: what waits, and the command that shows it
-    "rules": ("rule", "that people repeat, to accept or dismiss", "consolidator rules"),
-    "calls": ("session", "with a call that waits", "consolidator session list --attention"),
-    "to_review": ("statement", "to accept or reject", "consolidator facts --review"),
-    "flagged": ("fact", "kept beside similar ones", "consolidator facts --flagged"),
-    "dead_letters": ("event", "that could not be learned from", "consolidator runs --retry"),
-}
 _MARKUP = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "`": "'"})
 _CALLED = re.compile(r"(?<!\w)@(?=\w)")  # @everyone
 _SCHEME = re.compile(r"\b([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE)
@@ -60,7 +59,7 @@ def compose_digest(
 
     `told_waiting` is what waited when a digest was sent last: what waits is new only where it is more than that.
     """
-    waiting = count_waiting(news)
+    waiting = count_by_kind(news.waiting)
     sections = list_sections(news)
     has_more_waiting = any(count > told_waiting.get(name, 0) for name, count in waiting.items())
     if not sections and not has_more_waiting:
@@ -81,11 +80,6 @@ def compose_digest(
     return NightDigest(title, "\n\n".join("\n".join(lines) for lines in blocks) + "\n")
 
 
-def count_waiting(news: LearnedNews) -> dict[str, int]:
-    """Return how much waits for a person, by kind; without the kinds of which nothing does."""
-    return {} if news.waiting is None else {name: count for name, count in asdict(news.waiting).items() if count}
-
-
 def _section_lines(section: LearnedSection) -> list[str]:
     lines = [f"**{section.title}**", ""]
     for line in section.lines[:MAX_LINES]:
@@ -101,9 +95,8 @@ def _section_lines(section: LearnedSection) -> list[str]:
 
 def _waiting_lines(waiting: Mapping[str, int], rules: Sequence[RuleProposal]) -> list[str]:
     lines = ["**Waits for a word from you**", ""]
-    for name, (noun, what, command) in _WAITING.items():
-        if count := waiting.get(name):
-            lines.append(f"- {count} {noun}{'' if count == 1 else 's'} {what}: `{command}`")
+    for name, line, command in describe_waiting(waiting):
+        lines.append(f"- {line}: `{command}`")
         if name == "rules":
             lines += [f"- “{_quote(rule.rule)}” (asked in {rule.sessions} sessions)" for rule in rules[:MAX_LINES]]
     return lines
@@ -168,7 +161,7 @@ async def _send_night_digest(database: Database, settings: Settings, run_id: str
         log.warning("CONSOLIDATOR_DIGEST_TO: the digest after the night %s was not sent to %s", run_id, failure)
     if len(failures) < len(settings.digest_to):
         async with database.transaction() as conn:
-            await night_digest.mark_told(conn, until=until, waiting=count_waiting(news))
+            await night_digest.mark_told(conn, until=until, waiting=count_by_kind(news.waiting))
 
 
 async def _compose(
