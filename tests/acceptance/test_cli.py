@@ -155,7 +155,7 @@ def test_every_program_reads_the_file_and_tells_of_what_it_does_not_know(
         done = run_cli(*words.split(), environment=variables, code=2)
         assert f"{file}:3: timezone" in done.stderr, words
     done = run_cli("config", environment={**variables, "CONSOLIDATOR_TIMEZONE": "UTC"})
-    assert "model\t\tdefault\nstrong_model" in done.stdout
+    assert "\nmodel\t\tdefault\n" in done.stdout
     assert f"openai_api_key\t**********\t{file}:2\n" in done.stdout
     assert "sk-sesame" not in done.stdout + done.stderr
     assert done.stderr.splitlines() == [

@@ -73,7 +73,7 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
         for tool, arguments, words in (
             ("recall", {"query": "tabs"}, ["recall", "tabs", "--everywhere"]),
             ("lookup_error", {"error": "bash: pytets: command not found"}, ["solutions", "--error"]),
-            ("suggest_next", {"session": "day0"}, ["next", "day0"]),
+            ("suggest_next", {"session": "day0"}, ["session", "show", "day0", "--part", "next"]),
             ("list_procedures", {"include_unworthy": True}, ["procedures", "--all"]),
         ):
             more = {} if tool == "suggest_next" else {"everywhere": True}

@@ -57,7 +57,7 @@ async def test_a_task_is_given_to_a_sub_agent_once_for_each_call(
         requests = len(server.requests)
         again = await spawn("--call", "c1")
         assert len(server.requests) == requests  # a call has one sub-agent, also of another process
-        refused = await spawn("--only", "deploy", code=2)
+        refused = await spawn("--tool", "deploy", code=2)
         shown, offered = str(server.requests[0]["messages"]), server.requests[0]["tools"]
     result = json.loads(told.stdout)
     assert (result["status"], result["text"], result["call_id"]) == ("ok", "I saw: left is green", "c1")

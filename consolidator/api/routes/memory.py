@@ -171,36 +171,40 @@ class Explanation(BaseModel):
     by: str
 
 
-class ErrorLookup(Input):
+class _Scoped(Input):
+    """A body that names whose memory is meant."""
+
+    agent: str | None = Field(default=None, max_length=200)
+    project: str | None = Field(default=None, max_length=1000, description="its path, or the last part of it")
+    peer: str | None = Field(default=None, max_length=200)
+
+    @property
+    def scope(self) -> MemoryScope:
+        """Whose memory is meant."""
+        return MemoryScope(self.agent, self.project, self.peer)
+
+
+class ErrorLookup(_Scoped):
     """An error to look up."""
 
     error: str = Field(min_length=1, max_length=100_000, description="the error's text as it came", examples=["EACCES"])
     tool: str | None = Field(default=None, max_length=200, description="the tool that failed")
     arguments: dict[str, Any] | None = Field(default=None, description="what it was given: some fixes change it")
-    agent: str | None = Field(default=None, max_length=200)
-    project: str | None = Field(default=None, max_length=1000)
-    peer: str | None = Field(default=None, max_length=200)
     limit: int = Field(default=5, ge=1, le=100)
 
 
-class Statement(Input):
-    """What memory is to remember, and of whom."""
+class Statement(_Scoped):
+    """What memory is to remember: of the project, else of the peer, else of the agent, which worked last by default."""
 
     statement: str = Field(min_length=1, max_length=MAX_STATEMENT_CHARS, examples=["we use tabs"])
-    agent: str | None = Field(default=None, max_length=200, description="by default the one that worked last")
-    project: str | None = Field(default=None, max_length=1000, description="of which project; its path or its end")
-    peer: str | None = Field(default=None, max_length=200, description="without a project: of which person")
 
 
-class Forgetting(Input):
+class Forgetting(_Scoped):
     """Which fact memory is to believe no more."""
 
     words: str = Field(
         min_length=1, max_length=1000, description="its id, how the id begins, or words that it alone has"
     )
-    agent: str | None = Field(default=None, max_length=200)
-    project: str | None = Field(default=None, max_length=1000)
-    peer: str | None = Field(default=None, max_length=200)
 
 
 @of_row(Remembered)
@@ -269,22 +273,20 @@ async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50
 @router.post("/remember", **operation("record", RememberedFact))
 async def remember(call: Writing, body: Statement) -> Response:
     """Remember a statement: believed at once, a person's word with the scope `write`, else an agent's."""
-    scope = MemoryScope(body.agent, body.project, body.peer)
-    return await call.change(RememberedFact.of, remembering.remember, body.statement, scope)
+    return await call.change(RememberedFact.of, remembering.remember, body.statement, body.scope)
 
 
 @router.post("/forget", **operation("record", RememberedFact))
 async def forget(call: Writing, body: Forgetting) -> Response:
     """Stop believing the one fact of an id or of some words; several matches are an error that lists them."""
-    scope = MemoryScope(body.agent, body.project, body.peer)
-    return await call.change(RememberedFact.of, remembering.forget, body.words, scope)
+    return await call.change(RememberedFact.of, remembering.forget, body.words, body.scope)
 
 
 @router.get("/rules", **operation("read", RuleList))
 async def list_rules(call: Reading, agent: Agent = None, project: Project = None, limit: Limit = 50) -> Response:
     """List what people asked for in three sessions or more, with their words: proposals until a person accepts them."""
     proposals = await rules.list_rules(call.database, agent=agent, project=project, limit=limit, viewer=call.viewer)
-    return reply(to_visible_json({"rules": [proposal.as_json() for proposal in proposals]}))
+    return reply(to_visible_json({"rules": proposals}))
 
 
 @router.post("/rules/{rule_id}/accept", **operation("write", FactChange))
@@ -388,7 +390,7 @@ async def show_brief(
     )
     situation = Situation(text=text, **called)
     preview = await preview_brief(call.database, moment, MemoryScope(agent, project), situation, viewer=call.viewer)
-    return reply(to_visible_json(preview.as_json()))
+    return reply(to_visible_json(preview))
 
 
 @router.get("/learned", **operation("read", LearnedNews))

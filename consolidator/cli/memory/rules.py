@@ -84,7 +84,7 @@ def rules_command(*, actions: RuleActions, agent: AgentOption = None, project: P
         _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
     else:
         proposals = run(list_rules, agent=agent, project=project)
-        emit(proposals, _print_proposals, encode=lambda proposals: [proposal.as_json() for proposal in proposals])
+        emit(proposals, _print_proposals)
 
 
 def _print_proposals(proposals: list[RuleProposal]) -> None:

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.database import Database
@@ -435,10 +435,6 @@ class BriefPreview:
     text: str  # "" for nothing
     tokens: int  # about
     lines: tuple[BriefLine, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 async def preview_brief(

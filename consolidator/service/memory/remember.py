@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
@@ -50,10 +49,6 @@ class Remembered:
     known: bool  # whether memory believed it before
     session: str | None = None  # where the log has it, at `seq`
     seq: int | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 async def remember(

@@ -63,10 +63,6 @@ class RuleProposal:
     quotes: list[RuleQuoteRow]
     withheld: str | None = None  # why it is told to no agent before a person accepts it
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
 
 async def list_rules(
     database: Database,

@@ -33,7 +33,7 @@ async def show_procedures(page: PageRequest) -> Response:
 
 async def show_procedure(page: PageRequest) -> Response:
     """Show one procedure, drawn."""
-    explanation = await _explain(page)
+    explanation = await _explain(page, "procedure")
     row: ProcedureRow = explanation["row"]
     evidence = explanation["evidence"][:SESSIONS]
     places = await find_places(page.database, evidence, read=0, viewer=page.viewer)
@@ -48,17 +48,17 @@ async def show_procedure(page: PageRequest) -> Response:
 
 async def export_skill(page: PageRequest) -> Response:
     """Send a procedure as an Agent Skill's SKILL.md."""
-    explanation = await _explain(page)
+    explanation = await _explain(page, "procedure")
     skill = await create_skill(page.database, explanation["row"], explanation)
     headers = {"content-disposition": f'attachment; filename="{skill.name}.SKILL.md"'}
     return PlainTextResponse(skill.text, headers=headers, media_type="text/markdown")
 
 
-async def _explain(page: PageRequest) -> dict[str, Any]:
-    name = page.path_params["procedure_id"]
+async def _explain(page: PageRequest, kind: str) -> dict[str, Any]:
+    name = page.path_params[f"{kind}_id"]
     explanation = await explain(page.database, name, viewer=page.viewer)
-    if explanation["kind"] != "procedure":
-        raise NotFound(f"no procedure has the id {name!r}")
+    if explanation["kind"] != kind:
+        raise NotFound(f"no {kind} has the id {name!r}")
     return explanation
 
 
@@ -85,10 +85,7 @@ async def show_solutions(page: PageRequest) -> Response:
 
 async def show_solution(page: PageRequest) -> Response:
     """Show one error with its fixes, and a line in time."""
-    name = page.path_params["solution_id"]
-    explanation = await explain(page.database, name, viewer=page.viewer)
-    if explanation["kind"] != "solution":
-        raise NotFound(f"no solution has the id {name!r}")
+    explanation = await _explain(page, "solution")
     row: SolutionRow = explanation["row"]
     moments, known_at = place_moments(explanation["evidence"], row.learned_at)
     listed = [(proof, was_known) for _, proof, was_known in moments[:LISTED]]

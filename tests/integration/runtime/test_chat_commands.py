@@ -161,7 +161,7 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
 
     seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
-    assert "has ended: `consolidator session replay" in warned
+    assert "has ended: `consolidator session events" in warned
 
 
 async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:

@@ -46,10 +46,7 @@ async def test_a_statement_holds_at_once_and_once(database: Database, clock: Fro
         "tabs, except in Makefiles"
         in (await recall(database, "tabs Makefiles", MemoryScope(project="/src/shop"))).block
     )
-    explained = await explain(database, first.id)
-    assert "we use tabs, except in Makefiles" in str(
-        explained.as_json() if hasattr(explained, "as_json") else explained
-    )
+    assert "we use tabs, except in Makefiles" in str(await explain(database, first.id))
     before = await read_memory(database)
     await night(database, clock, settings)
     await night(database, clock, settings)
