@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[dict[str, Any], bool, int]] = {
     "lookup_error": ({"error": "bash: pytets: command not found", "everywhere": True, "limit": 100}, True, 600),
     "how": ({"everywhere": True, "limit": 100}, True, 600),
     "suggest_next": ({"recent_calls": RECENT, "agent": "coder", "everywhere": True}, False, 600),
-    "list_procedures": ({"everywhere": True, "everything": True, "limit": 100}, True, 1000),
+    "list_procedures": ({"everywhere": True, "include_unworthy": True, "limit": 100}, True, 1000),
     "learned": ({"everywhere": True, "limit": 100, "since": "2020-01-01T00:00:00Z"}, True, 1000),
 }
 

@@ -60,7 +60,7 @@ CALLS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"recent_calls": [{"tool": "Bash", "arguments": {"command": HUGE}}], "agent": "coder"}, ""),
     ],
     "list_procedures": [
-        ({"everything": True}, "From earlier sessions"),
+        ({"include_unworthy": True}, "From earlier sessions"),
         ({"limit": 1000}, "!list_procedures: limit: Input should be less than or equal to 100"),
         ({"query": HUGE}, "!list_procedures: query: String should have at most 1000 characters"),
     ],

@@ -68,9 +68,9 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         assert [[old in before, new in after] for before, after in draft["changed"]] == [[True, True]]
         assert (draft["added"], draft["lost"], draft["deferred"]) == ([], [], 0)
         assert old in {fact["sentence"] for fact in await run("facts")}  # a draft is no belief
-        await run("revisions", "promote", str(draft["revision"]))
+        await run("revisions", str(draft["revision"]), "--promote")
         assert new in {fact["sentence"] for fact in await run("facts")}
-        await run("revisions", "restore")
+        await run("revisions", "--restore")
         assert old in {fact["sentence"] for fact in await run("facts")}
         assert [revision["status"] for revision in await run("revisions")] == ["draft"]
 

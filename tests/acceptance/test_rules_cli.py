@@ -30,11 +30,11 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
             terminal.process.wait(60)
             return terminal.output
 
-    shown = await in_thread(accept, "n", "accept", first, "--write", "AGENTS.md")
+    shown = await in_thread(accept, "n", "--accept", first, "--write", "AGENTS.md")
     assert "+- Read files in full." in shown
     assert not file.exists()
     assert first not in (await in_thread(run_cli, "rules", environment=environment)).stdout  # accepted all the same
-    await in_thread(accept, "y", "write", "AGENTS.md")
+    await in_thread(accept, "y", "--write", "AGENTS.md")
     assert "- Read files in full." in file.read_text()
 
     notes = tmp_path / ".claude" / "projects" / "-shop" / "memory" / "MEMORY.md"  # HOME is tmp_path

@@ -47,7 +47,7 @@ def ask_everything(client: httpx2.Client, learned: dict[str, list[str]]) -> str:
     for query in QUERIES[:4]:
         answers.append(client.get("/recall", params={"query": query, "token_budget": 50_000}))
         answers += [client.get(path, params={"query": query}) for path in ("/facts", "/procedures", "/solutions")]
-    everything = {"superseded": True, "everything": True, "unsolved": True, "limit": 500}
+    everything = {"include_superseded": True, "include_unworthy": True, "include_unsolved": True, "limit": 500}
     answers += [client.get(path, params=everything) for path in ("/facts", "/procedures", "/solutions")]
     answers += [client.get("/facts", params={"flagged": True}), client.get("/facts/quarantined")]
     for error in ERRORS:
@@ -213,7 +213,7 @@ def test_a_person_corrects_and_forgets_a_fact_once(api: ApiServer, learned: dict
         new_id = corrected.json()["id"]
         assert owner.post(f"/facts/{new_id}/forget").json() == {"id": new_id, "believed": False}
         assert "Ada likes tea." not in owner.get("/facts", params={"limit": 500}).text
-        assert "Ada likes tea." in owner.get("/facts", params={"limit": 500, "superseded": True}).text
+        assert "Ada likes tea." in owner.get("/facts", params={"limit": 500, "include_superseded": True}).text
         assert owner.post(f"/facts/{own['id']}/correct", json={"text": " "}).status_code == 422
         assert owner.post(f"/facts/{new_id}/undo").json() == {"id": new_id, "believed": True}
         assert owner.post(f"/facts/{new_id}/undo").json() == {"id": own["id"], "believed": True}

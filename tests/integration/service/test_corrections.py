@@ -239,8 +239,8 @@ async def test_the_command_line_says_what_it_did(
     await in_thread(run_cli, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
     done = await in_thread(run_cli, "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
-    for words, code in ((("forget", "nobody"), 3), (("correct", new, " "), 2), (("review", "--accept", "nobody"), 3)):
-        done = await in_thread(run_cli, "facts", *words, environment=environment, code=code)
+    for words, code in (("forget nobody", 3), (f"facts --correct {new}", 2), ("facts --accept nobody", 3)):
+        done = await in_thread(run_cli, *words.split(), environment=environment, code=code)
         assert "Traceback" not in done.stderr
     with pytest.raises(UsageError):
         await correct_fact(database, new, "x" * 500)
