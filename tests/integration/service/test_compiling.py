@@ -13,7 +13,7 @@ from consolidator import tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.memory.procedures.compiling import CompiledProcedure
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.payload import EventType
 from consolidator.runtime.tools.procedure_tool import load_procedures
