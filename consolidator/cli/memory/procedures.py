@@ -125,8 +125,8 @@ def compile_command(
 ) -> None:
     """Show a procedure that sessions did alike as a tool with parameters and checks, and ask whether to make it one.
 
-    Agents that `chat` and `serve` drive are offered it from their next start; each step is a call of its own, with the
-    approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call itself.
+    Sessions of the same person and project that we drive are offered it from the next start; each step is a call of
+    its own, with the approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call.
     """
     if procedure is None:
         tools = run(list_compiled)
