@@ -54,6 +54,7 @@ async def test_a_call_is_traced_to_the_lines_that_its_session_was_told(
     first, *others = blamed["lines"]
     assert (first["id"], first["moment"], first["agent"]) == (LESSON, "session_start", "claude-code")
     assert {"pnpm", "run", "test"} <= set(first["words"])
+    assert first["quote"] == WRONG[0]
     assert first["text"] == (await explain(database, LESSON))["title"]
     assert [(line["id"], line["moment"], line["text"]) for line in others] == [
         ("f_gone", "session_start", None),
