@@ -267,6 +267,7 @@ def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]
                 f"After a change of {code(pattern)} {code(command)} is run ({len(both)} of {len(by_pattern[pattern])} "
                 "times).",
                 1.5 * len(units.roots(both)),
+                match={"files": pattern},
             )
 
 
