@@ -51,14 +51,13 @@ class ExchangeLog:
         starts = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
         keys = [self._keys(hashes, at) for at in starts[:_MAX_ANSWERS_LOOKED_AT]]
         again = self._key(hashes[-1], unsent=True)
-        async with self.database.transaction() as conn:
+        async with self.database.connection() as conn:
             known = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY)
-            if again in known:
-                return known[again], True
-            unsent, sent = next((pair for pair in reversed(keys) if not known.keys().isdisjoint(pair)), ("", ""))
-            session_id = known.get(sent) or known.get(unsent)
-            if session_id is None:
-                return None, True
+        unsent, sent = next((pair for pair in reversed(keys) if not known.keys().isdisjoint(pair)), ("", ""))
+        session_id = known.get(sent) or known.get(unsent)
+        if again in known or session_id is None:
+            return known.get(again), True
+        async with self.database.transaction() as conn:
             drafts = draft_events(messages, len(messages) - answered)
             await self._append(conn, session_id, drafts, f"in:{hashes[-1]}")
             if sent not in known:  # the client has that answer, as its next request shows
