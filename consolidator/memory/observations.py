@@ -118,10 +118,15 @@ _FOREIGN_DOCUMENT = re.compile(
 )
 _FROM_DOCUMENT = re.compile(rf"^(?=[^\s:]*(?:{_DOCUMENT.pattern}))[^\s:]+:.*", re.IGNORECASE | re.MULTILINE)
 _CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
+# What code does and how it is declared is no rule for anybody.
+_DESCRIBES = re.compile(
+    r"`x`(?: \w+)? (?:forbids|rejects|allows|requires|(?:is|are) (?:required|optional|always|never)(?= (?:on|in|\w+ed)\b))"
+)
 _PROJECTS_CALL = re.compile(
     r"(?<![\w./-])(?:(?:(npm|pnpm|yarn|bun|deno|make|just|task|mise|uv|poetry|rake|nox|tox|gradle|mvn|ant)(?: run)?"
     r"|python\d?|node|bash|sh|ruby|perl) +)(?:-\S+ +)*([\w@./][\w@:./-]*)|(?<![\w./-])()(\./[\w./-]+)"
 )
+_JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp|api|v\d+)(?:/|$)")  # and routes, which are no paths
 _PATH = re.compile(r"(?<!GET )(?<!POST )(?<!PUT )(?<!PATCH )(?<!DELETE )(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
@@ -288,8 +293,9 @@ class _Reader:
         if (held := _objection(reason or "", quote, line, self.source.session.project or "")) or reason is None:
             return held
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
-        shown = " ".join([quote, *(f"{each.detail} {each.text} {each.outcome}" for each in results)]).casefold()
-        if names and not any(_file_name(name).casefold() in shown for name in names):
+        edited = [each for each in self.chunk.lines if each.kind == "E"]
+        shown = _parts(" ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *results, *edited)))
+        if names and not any(f" {_parts(_file_name(name))} " in f" {shown} " for name in names):
             return NOT_IN_QUOTE
         if not _projects_calls(*_CODE.findall(reason)) <= self.chunk.origins.ran:
             return NEVER_RUN
@@ -368,6 +374,11 @@ def _names(sentence: str) -> list[str]:
     return [match[1] or match[2] for match in _NAME.finditer(sentence)]
 
 
+def _parts(text: str) -> str:
+    """Return the words of names, however they are joined: "cloudMode" is said as "cloud mode", too."""
+    return " ".join(re.findall(r"\w+", _JOINT.sub(" ", text).casefold()))
+
+
 def _file_name(name: str) -> str:
     """Return the last part of a file's path, by which people call it; another name as it is."""
     last = name.rpartition("/")[2]
@@ -404,7 +415,7 @@ def _rejection_of_words(item: KnownObservation, reason: str) -> str | None:
     if overrides_instructions(reason) or commands_memory(reason):
         return INSTRUCTION
     plain = _CODE.sub("`x`", _HYPHEN.sub("_", reason))  # neither "pre-commit" nor a command's name is an order
-    if is_order(plain) or is_norm(reason):
+    if is_order(_DESCRIBES.sub("`x` is", plain)) or is_norm(_DESCRIBES.sub("`x` is", _CODE.sub("`x`", reason))):
         return "says what to do"
     return lesson_harm(item.sentence, None, None)
 

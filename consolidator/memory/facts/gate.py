@@ -109,9 +109,12 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     sentence = _DATE.sub(" ", str(fact["sentence"]))
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
     details = name_words(_GERMAN_NOUN.sub(r"\1", sentence)) | content_words(" ".join(numbers(sentence)))
+    subject = content_words(str(fact["subject"]))
+    if any(has_form(word, own) for word in subject):  # "GitHub Copilot", which they call "github"
+        details -= subject
     if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
-    everything = (stated | content_words(sentence)) - content_words(str(fact["subject"]))
+    everything = (stated | content_words(sentence)) - subject
     return NOT_ITS_WORDS if everything and not any(has_form(word, own) for word in everything) else None
 
 
