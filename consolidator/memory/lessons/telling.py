@@ -131,7 +131,7 @@ def _answers_of_tool(
 def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
     """Whether a failed call is of a lesson's kind: of the one about tabs, an edit of lines that begin with spaces."""
     text = arguments.get("old_string") if isinstance(arguments, dict) else None
-    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  ", text) is not None)
+    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  (?! *\d+\u2192)", text) is not None)
 
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:
