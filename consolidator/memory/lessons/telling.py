@@ -101,16 +101,12 @@ def _answers_of_shell(
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
-        for lesson in lessons:
-            if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):
-                yield Told(lesson, lesson.line, lesson.instead)
+        parts = set((named := find_repository(line) or "").split("/")) - {""}
+        for lesson in lessons:  # a call names another repository with the owner or the name of the project's own
+            own = lesson.instead if lesson.kind == "constant" else None
+            if own and named != own and parts & set(own.split("/")):
+                yield Told(lesson, lesson.line, own)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
-
-
-def _is_mistaken(line: str, repository: str) -> bool:
-    """Whether a call names another repository with the owner or the name of the project's own."""
-    named = find_repository(line)
-    return named not in (None, repository) and bool(set(str(named).split("/")) & set(repository.split("/")))
 
 
 def _answers_of_tool(

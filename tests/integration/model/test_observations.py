@@ -17,13 +17,8 @@ from consolidator.memory.facts.candidates import Candidate, FactExtractor, Sessi
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.observations import (
-    KnownObservation,
-    ProjectWords,
-    read_observations,
-    read_origins,
-    words_of_names,
-)
+from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
+from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
