@@ -70,7 +70,9 @@ class ModelBatches:
         except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
             log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
             cause = classify_error(error) if isinstance(error, openai.APIError) else error
-            self._note_failure(cause)
+            # A provider without batches (404) can be asked directly.
+            if isinstance(cause, ModelUnavailable) and cause.is_permanent and cause.status != HTTPStatus.NOT_FOUND:
+                self.failure = str(cause)
             charged = isinstance(cause, ModelUnavailable) and cause.may_be_charged
             await self._finish(batch_id, {}, "refused", may_be_charged=charged)
             return 0
@@ -105,11 +107,6 @@ class ModelBatches:
             await self._cancel(batch.id)
             return await self._finish(batch.id, {}, "overdue", may_be_charged=True)
         return 0
-
-    def _note_failure(self, cause: Exception) -> None:
-        """Keep why nothing can be asked; a provider without batches (404) can be asked directly."""
-        if isinstance(cause, ModelUnavailable) and cause.is_permanent and cause.status != HTTPStatus.NOT_FOUND:
-            self.failure = str(cause)
 
     async def _cancel(self, batch_id: str) -> None:
         """Cancel a batch, since nobody will collect its answers."""

@@ -40,15 +40,14 @@ from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations import (
+from consolidator.memory.observations.observation import (
     CHANGED,
     KnownObservation,
     ProjectWords,
     is_changed,
     read_observations,
-    read_origins,
-    words_of_names,
 )
+from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import split_words
 from consolidator.models.event import Event
