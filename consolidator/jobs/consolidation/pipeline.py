@@ -15,7 +15,7 @@ from consolidator.jobs.consolidation.session_worker import LearnPool, SessionWor
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
-from consolidator.jobs.ledger import CountUnlearned, Ledger, Unit, Work, no_events_left, record_progress
+from consolidator.jobs.ledger import Ledger, Unit, Work, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
@@ -44,7 +44,6 @@ class Phase:
     name: str
     add_units: Callable[[], Awaitable[int]]  # returns how many units are to be done
     work: Work
-    count_unlearned: CountUnlearned
 
 
 @dataclass(slots=True)
@@ -91,14 +90,11 @@ class Night:
         if self.reader is not None:
             if not self.reader.calls.settings.batch:  # in batches each question is about one session
                 ahead = ReadAhead(database, settings, ledger.stop, self.reader, self.only, ledger.titles)
-                phases.append(
-                    Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run, no_events_left)
-                )
+                phases.append(Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run))
             late = LateExtraction(database, self.reader, ledger.stop)
-            phases.append(
-                Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run, no_events_left)
-            )
-        phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run, worker.count_unlearned))
+            phases.append(Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run))
+        ledger.count_unlearned = worker.count_unlearned
+        phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run))
         return [*phases, _merge_phase(ledger, decider)]
 
     def create_worker(self) -> SessionWorker:
@@ -203,10 +199,10 @@ async def _run_phase(ledger: Ledger, phase: Phase, learner: SessionWorker | None
     units = await phase.add_units()
     with open_span("phase", f"phase {phase.name}", {"consolidator.units": units}):
         if learner is None or processes == 1:
-            await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
+            await ledger.run_phase(phase.number, phase.work)
             return
         async with aclosing(LearnPool(learner)) as pool:
-            await ledger.run_phase(phase.number, pool.run, phase.count_unlearned, workers=processes)
+            await ledger.run_phase(phase.number, pool.run, workers=processes)
 
 
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
@@ -239,7 +235,7 @@ def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupporte
                 await record_progress(conn, [unit], [unit.progress()])
                 await runs.set_note(conn, run_id, unit.kind, agent, changes.summarize() or None)
 
-    return Phase(MERGES, "merge", add_units, merge, no_events_left)
+    return Phase(MERGES, "merge", add_units, merge)
 
 
 async def load_memory_report(ledger: Ledger) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from consolidator.jobs.ledger import (
     Ledger,
     SessionFilter,
     Unit,
-    no_events_left,
     recorded_run,
     resume_or_start_run,
 )
@@ -99,7 +98,7 @@ async def read_again(
         assert calls is not None
         reader = FactReader(calls, model, draft, fit_question(calls.settings, model))
         await ledger.add_units("draft", [session.id for session in chosen])
-        await ledger.run_phase(0, DraftReader(database, reader, stop).run, no_events_left)
+        await ledger.run_phase(0, DraftReader(database, reader, stop).run)
         report = await ledger.finish({"revision": draft, "calls": await calls.report()})
     return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(database, draft)}
 

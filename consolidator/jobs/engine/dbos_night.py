@@ -346,7 +346,7 @@ async def _do_batch(run_id: str, name: str, units: list[str]) -> None:
     process, night = running(), _nights[run_id]
     process.join()
     phase = next(phase for phase in night.list_phases() if phase.name == name)
-    work = partial(night.ledger.work_on, phase.number, units, phase.work, phase.count_unlearned)
+    work = partial(night.ledger.work_on, phase.number, units, phase.work)
     await process.do((run_id, name, *units), work)
 
 
