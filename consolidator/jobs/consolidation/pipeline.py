@@ -19,7 +19,7 @@ from consolidator.jobs.ledger import Ledger, Unit, Work, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
-from consolidator.jobs.model.batches import open_batches
+from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
 from consolidator.llm.choice import ModelChoice, choose_model
@@ -75,7 +75,7 @@ class Night:
             self.started(len(due))
         # Even if batches were switched off since: those submitted are paid for.
         if self.choice.source == "configured" and not self.choice.is_agent:
-            async with open_batches(database, self.ledger.settings) as batches:
+            async with aclosing(ModelBatches(database, self.ledger.settings)) as batches:
                 await batches.collect()
         if self.reader is None:
             await settle_waiting(database, self.ledger.run_id, self.only)
@@ -109,7 +109,7 @@ class Night:
         report = await load_memory_report(ledger)
         await write_warnings(database, settings.home)
         if calls and calls.settings.batch:
-            async with open_batches(database, calls.settings) as batches:
+            async with aclosing(ModelBatches(database, calls.settings)) as batches:
                 await batches.submit()
                 calls.failure = calls.failure or batches.failure
         with open_span("phase", "phase embed"):

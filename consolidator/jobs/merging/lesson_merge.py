@@ -91,10 +91,6 @@ def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenanc
         score=lesson.score,
         harm=lesson_harm(lesson.line, lesson.instead, project),
         body=strip_invisible_in(lesson.to_json()),
-        learned_at=provenance.now,
-        updated_at=provenance.now,
-        retired_at=None,
         forgotten_at=None,
-        run_id=provenance.run_id,
-        cause=provenance.cause,
+        **provenance.columns(),
     )

@@ -239,12 +239,8 @@ class _ScopeWriter:
             rank=procedure.rank,
             worth=procedure.worth,
             body=strip_invisible_in({**procedure.to_json(), "evidence": evidence}),
-            learned_at=self.provenance.now,
-            updated_at=self.provenance.now,
-            retired_at=None,
-            run_id=self.provenance.run_id,
-            cause=self.provenance.cause,
             audience=audience.name,
+            **self.provenance.columns(),
         )
 
     async def _load_quotes(self, published: Iterable[Procedure]) -> dict[CallKey, str]:
