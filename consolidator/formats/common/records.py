@@ -62,10 +62,7 @@ class RecordForm:
     key: Callable[[dict[str, Any]], str] | None = None  # of a record; None: made of what its events hold
 
     def read(
-        self,
-        records: Records,
-        draft: Callable[[dict[str, Any]], Statements],
-        first: Conversation | None = None,
+        self, records: Records, draft: Callable[[dict[str, Any]], Statements], first: Conversation | None = None
     ) -> Iterator[Item]:
         """Yield the items of records; `first` is the session of what comes before one is named."""
         frame = _Frame(self, first)

@@ -17,13 +17,7 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import ReadWindow, WatermarkMoved, WindowReader
-from consolidator.jobs.ledger import (
-    Ledger,
-    SessionFilter,
-    Unit,
-    recorded_run,
-    resume_or_start_run,
-)
+from consolidator.jobs.ledger import Ledger, SessionFilter, Unit, recorded_run, resume_or_start_run
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls

@@ -62,11 +62,7 @@ def _places(changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
 
 
 def _learn(
-    rows: Sequence[TraceRow],
-    tellings: Sequence[TellingRow],
-    person: str,
-    project: str,
-    provenance: Provenance,
+    rows: Sequence[TraceRow], tellings: Sequence[TellingRow], person: str, project: str, provenance: Provenance
 ) -> list[LessonRow]:
     traces: list[Trace] = []
     room = MAX_CALLS_LEARNED

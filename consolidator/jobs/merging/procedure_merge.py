@@ -15,13 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.scope_learning import (
-    ALL_PROJECTS,
-    Audience,
-    hash_symbols,
-    learn_scope,
-    load_digests,
-)
+from consolidator.jobs.merging.scope_learning import ALL_PROJECTS, Audience, hash_symbols, learn_scope, load_digests
 from consolidator.memory.lessons.learning import LEARNING_VERSION
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.key_counts import encode_json

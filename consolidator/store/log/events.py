@@ -203,10 +203,7 @@ async def are_stored(conn: Connection, session_id: str, result: AppendResult, ev
 
 
 async def _append_prepared(
-    conn: Connection,
-    prepared: Sequence[PreparedEvent],
-    values: dict[str, Any],
-    statement: AppendStatement | None,
+    conn: Connection, prepared: Sequence[PreparedEvent], values: dict[str, Any], statement: AppendStatement | None
 ) -> AppendResult:
     """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {
