@@ -188,9 +188,9 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     try:
         await check_server(database)
         if server is not None:
-            await upgrade.upgrade(server.dsn, clock)
+            await asyncio.to_thread(upgrade.upgrade, server.dsn, clock)
         else:
-            database.access = await upgrade.prepare(dsn, clock, owner_dsn=owner_dsn)
+            database.access = await asyncio.to_thread(upgrade.prepare, dsn, clock, owner_dsn=owner_dsn)
         yield database
     finally:
         await database.close()

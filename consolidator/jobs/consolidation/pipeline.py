@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,7 @@ class Phase:
 
     number: int
     name: str
-    add_units: Callable[[], Awaitable[int]]  # returns how many units are to be done
+    add_units: Callable[[], Coroutine[Any, Any, int]]  # returns how many units are to be done
     work: Work
 
 
