@@ -24,8 +24,8 @@ from consolidator.formats.base import (
 from consolidator.formats.claude_code.line_events import DRAFTERS, SessionState
 from consolidator.formats.claude_code.message_tree import MessageTree
 from consolidator.formats.claude_code.user_text import EventDraft
-from consolidator.formats.common.fields import fit_payload, occurred_at_field
-from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
+from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
+from consolidator.formats.common.jsonl import guard_line, parse_head, read_objects
 from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.records import silent_kinds, start_event
@@ -87,7 +87,16 @@ class _ClaudeCodeReader:
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
-        yield from read_typed(self._path, self._read_line)
+        for number, line in read_objects(self._path):
+            if not isinstance(line, dict):
+                yield line
+            elif not isinstance(line.get("type"), str):
+                yield Problem("the line has no type", number)
+            else:
+                for item in guard_line(self._read_line(line, number), number):
+                    if isinstance(item, Skipped) and item.kind.startswith("type:"):
+                        item = Skipped(item.kind, number, describe_shape(line))
+                    yield item
 
     def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "progress":

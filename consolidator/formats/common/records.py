@@ -61,11 +61,9 @@ class RecordForm:
     silent: frozenset[str] = frozenset()  # kinds that are known to hold nothing for the log
     key: Callable[[dict[str, Any]], str] | None = None  # of a record; None: made of what its events hold
 
-    def read(
-        self, records: Records, draft: Callable[[dict[str, Any]], Statements], first: Conversation | None = None
-    ) -> Iterator[Item]:
-        """Yield the items of records; `first` is the session of what comes before one is named."""
-        frame = _Frame(self, first)
+    def read(self, records: Records, draft: Callable[[dict[str, Any]], Statements]) -> Iterator[Item]:
+        """Yield the items of records."""
+        frame = _Frame(self)
         for line, record in records:
             if isinstance(record, (Skipped, Problem)):
                 yield record
@@ -78,9 +76,9 @@ class RecordForm:
 class _Frame:
     """Makes items of what a reader says; keeps the keys of each session."""
 
-    def __init__(self, form: RecordForm, first: Conversation | None) -> None:
+    def __init__(self, form: RecordForm) -> None:
         self._form = form
-        self._current = first
+        self._current: Conversation | None = None
         self._announced: Conversation | None = None
         self._started: set[str] = set()
         self._keys: dict[str, ItemKeys] = {}

@@ -234,7 +234,9 @@ class ModelCalls:
                     wait = f"{error.retry_after:.0f} s"
                     self.stop_calls(f"{error}; it asks for a pause of {wait}, longer than a run waits")
                 if self.stop_reason is not None or attempt + 1 == MAX_ATTEMPTS:
-                    self._count_failure(error)
+                    self._failures_in_a_row += 1
+                    if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
+                        self.stop_calls(f"{self._failures_in_a_row} calls in a row failed, the last one: {error}")
                     raise
                 await self.sleep(self._retry_wait(attempt, error))
             except ModelError as error:
@@ -329,11 +331,6 @@ class ModelCalls:
                 conn, call_id, outcome=outcome, now=self.database.clock.now(), may_be_charged=charged
             )
             await model_calls.set_outcome(conn, call_id, outcome)
-
-    def _count_failure(self, error: ModelUnavailable) -> None:
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
-            self.stop_calls(f"{self._failures_in_a_row} calls in a row failed, the last one: {error}")
 
     def _retry_wait(self, attempt: int, error: ModelUnavailable) -> float:
         """Return how many seconds to wait: what the server asks for, else exponential backoff with jitter."""

@@ -120,13 +120,12 @@ class _TaskChanged(Exception):
         self.open_task = open_task
 
 
-def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
+def prepare(event: NewEvent) -> PreparedEvent:
     """Check a payload and move what is too large for an event into blobs.
 
-    Raises InvalidEvent if the payload does not fit, or its principal may not say it. `checked` says that the caller has
-    checked the payload.
+    Raises InvalidEvent if the payload does not fit, or its principal may not say it.
     """
-    data = dict(event.data) if checked else check_payload(event.type, event.data)
+    data = check_payload(event.type, event.data)
     if event.principal is not None:
         check_may_append(event.principal, event.type, data)
     canonical = dumps_canonical(data)
