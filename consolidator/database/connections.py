@@ -135,7 +135,8 @@ class Database:
         """
         reserved = copy(self)
         reserved.server, reserved.statement_seconds = None, statement_seconds
-        connect = partial(self._connect, f"; set statement_timeout = '{statement_seconds}s'")
+        connect = partial(self._connect, f"; set statement_timeout = '{statement_seconds}s'")  # opened as its own are
+        reserved._connect = connect  # type: ignore[method-assign]
         reserved.pool = ConnectionPool(connect, connections, overflow=0, wait=5)
         try:
             yield reserved
