@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, LiteralString, cast
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -215,7 +215,7 @@ async def open_connection(dsn: str, settings: str = "") -> Connection:
         raise error.with_traceback(None) from None
     try:
         set_json_loads(loads, driver)
-        await driver.execute(cast("LiteralString", SESSION_SQL + settings))
+        await driver.execute(SESSION_SQL + settings)
     except BaseException:  # also a cancellation
         await driver.close()
         raise
