@@ -351,7 +351,7 @@ def progress_callbacks(bar: Progress) -> ProgressCallbacks:
 
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_NOISY = ("alembic", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
+_NOISY = ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
 
 
 def configure_logging() -> None:

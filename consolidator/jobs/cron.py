@@ -8,36 +8,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
+
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.cron import CronTrigger
 
 from consolidator.errors import UsageError
 
-_MONTHS = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# Each field with its least and greatest value, and what people may write in place of a number.
-_FIELDS = (
-    ("minute", 0, 59, ()), ("hour", 0, 23, ()), ("day", 1, 31, ()), ("month", 1, 12, _MONTHS), ("weekday", 0, 6, _DAYS),
-)  # fmt: skip
-_ITEM = re.compile(r"(?:\*|(?P<low>[0-9a-z]+)(?:-(?P<high>[0-9a-z]+))?)(?:/(?P<step>[1-9]\d*))?")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = rf"[0-7]|{'|'.join(_DAYS[:7])}"
+_WEEKDAY_RANGE = re.compile(rf"(?:\*|(?P<low>{_DAY})(?:-(?P<high>{_DAY}))?)(?:/(?P<step>[1-7]))?")
 _LOOKBACK_DAYS = (1, 8, 40, 400)
-_LOOKAHEAD_DAYS = 366 * 8  # a 29th of February comes within these
 _MAX_CLOCK_CHANGE = timedelta(hours=3)
 
 
-class WallClockTrigger:
-    """The times of a cron expression; a day has to fit both the day of the month and the weekday."""
+class WallClockTrigger(BaseTrigger):
+    """Fires at the times of a cron expression.
 
-    def __init__(self, expression: str, timezone: str) -> None:
+    APScheduler's cron trigger never gets past the second of two equal hours, so it is given wall-clock times as UTC.
+    """
+
+    def __init__(self, expression: str, timezone: str, ahead: timedelta = timedelta()) -> None:
         """Raise UsageError unless the expression is a cron expression of five fields."""
+        fields = expression.split()
         try:
-            fields = zip(expression.lower().split(), _FIELDS, strict=True)
-            minutes, hours, *days = (_read_field(text, *field) for text, field in fields)
+            if len(fields) == 5:
+                fields[4] = _weekdays(fields[4])
+            self._cron: CronTrigger = CronTrigger.from_crontab(" ".join(fields), timezone=UTC)
         except ValueError as error:
             raise UsageError(f"{expression!r} is not a cron expression of five fields: {error}") from error
-        self._times = [timedelta(hours=hour, minutes=minute) for hour in sorted(hours) for minute in sorted(minutes)]
-        self._days, self._months, self._weekdays = days
         self._zone = ZoneInfo(timezone)
+        self._ahead = ahead  # of the real clock, which APScheduler goes by
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> Any:
+        """Return the first time after the previous one, or after now."""
+        following = self.next_after((previous_fire_time or now) + self._ahead)
+        return None if following is None else following - self._ahead
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after a moment."""
@@ -61,18 +69,20 @@ class WallClockTrigger:
 
     def days_between(self, first: date, last: date) -> Iterator[date]:
         """Yield the days, the first and last among them, on which it fires, in the configured time zone."""
-        for day in (first + timedelta(days=number) for number in range((last - first).days + 1)):
-            is_weekday = day.isoweekday() % 7 in self._weekdays
-            if is_weekday and day.day in self._days and day.month in self._months:
-                yield day
+        day: date | None = first
+        while day is not None and day <= last:
+            wall = self._cron.get_next_fire_time(None, datetime.combine(day, time(), UTC))
+            day = None
+            if wall is not None and wall.date() <= last:
+                yield wall.date()
+                day = wall.date() + timedelta(days=1)
 
     def _firings(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield the wall-clock time (as UTC) of each firing from a moment on, and its actual time."""
-        begin = self._wall(moment)
-        for day in self.days_between(begin.date(), begin.date() + timedelta(days=_LOOKAHEAD_DAYS)):
-            midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-            for wall in (midnight + time for time in self._times if midnight + time >= begin):
-                yield wall, self._find_moment(wall)
+        wall = self._cron.get_next_fire_time(None, self._wall(moment))
+        while wall is not None:
+            yield wall, self._find_moment(wall)
+            wall = self._cron.get_next_fire_time(wall, wall + timedelta(microseconds=1))
 
     def _find_moment(self, wall: datetime) -> datetime:
         """Return when the clocks show a time (as UTC); of one that they skip, when they skip it."""
@@ -89,33 +99,34 @@ class WallClockTrigger:
         return moment.astimezone(self._zone).replace(tzinfo=UTC, fold=0)
 
 
-def _read_field(text: str, name: str, least: int, most: int, words: tuple[str, ...]) -> set[int]:
-    """Return the values that a field stands for; a range of weekdays may pass Saturday, and Sunday is 0 or 7."""
-    values: set[int] = set()
-    for item in text.split(","):
-        match = _ITEM.fullmatch(item)
+def _weekdays(text: str) -> str:
+    """Name each weekday of a cron field: cron counts from Sunday, and ranges may pass Saturday; APScheduler differs."""
+    names: list[str] = []
+    for item in text.lower().split(","):
+        match = _WEEKDAY_RANGE.fullmatch(item)
         if match is None:
-            raise ValueError(f"{item!r} is no {name}")
-        low = _read_value(match["low"] or str(least), words)
-        is_open = match["step"] is not None or match["low"] is None  # up to the greatest value
-        high = _read_value(match["high"], words) if match["high"] else most if is_open else low
-        if name == "weekday" and high == 0 < low:  # "fri-sun"
+            raise ValueError(f"{item!r} is not a day of the week")
+        low, high = _day(match["low"] or "0"), _day(match["high"] or match["low"] or "6")
+        if match["step"] and match["low"] and not match["high"]:
+            high = 6
+        if high == 0 < low:  # "fri-sun"
             high = 7
-        if not least <= low <= high <= most + (name == "weekday"):
-            raise ValueError(f"{item!r} is no {name}")
-        every = range(low, high + 1, int(match["step"] or 1))
-        values.update(value % 7 if name == "weekday" else value for value in every)
-    return values
+        names += [_DAYS[day] for day in range(low, high + 1, int(match["step"] or 1))]
+    return "*" if text == "*" or not names else ",".join(dict.fromkeys(names))
 
 
-def _read_value(text: str, words: tuple[str, ...]) -> int:
-    return words.index(text) if text in words else int(text)
+def _day(text: str) -> int:
+    return int(text) if text.isdigit() else _DAYS.index(text)
 
 
 def last_due(expression: str, timezone: str, now: datetime) -> datetime | None:
     """Return the last time of the expression up to `now`; None if there is none within 400 days."""
     trigger = WallClockTrigger(expression, timezone)
-    return next(filter(None, (trigger.last_until(now, days) for days in _LOOKBACK_DAYS)), None)
+    for days in _LOOKBACK_DAYS:
+        scheduled_at = trigger.last_until(now, days)
+        if scheduled_at is not None:
+            return scheduled_at
+    return None
 
 
 def next_due(expression: str, timezone: str, now: datetime) -> datetime | None:
