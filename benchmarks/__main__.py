@@ -35,6 +35,8 @@ MODULES = {
     "lineage": "benchmarks.runtime.lineage",
     "api": "benchmarks.runtime.api_appends",
     "turns": "benchmarks.runtime.turn_peers",
+    "proxy": "benchmarks.runtime.proxy",
+    "watch": "benchmarks.speed.watch",
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 

@@ -202,7 +202,7 @@ def template(server_dsn: str, tablespace: str, logins: Logins) -> Iterator[str]:
     with psycopg.connect(server_dsn, autocommit=True) as conn:
         template_database = sql.SQL("create database {} tablespace {}")
         conn.execute(template_database.format(sql.Identifier(name), sql.Identifier(tablespace)))
-    asyncio.run(upgrade.upgrade(make_conninfo(server_dsn, dbname=name), Clock(NOON)))
+    upgrade.upgrade(make_conninfo(server_dsn, dbname=name), Clock(NOON))
     try:
         yield name
     finally:

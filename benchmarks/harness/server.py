@@ -77,7 +77,7 @@ class BenchmarkServer:
         if not is_filled:
             await self._execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
             await self._execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-        await upgrade.upgrade(dsn, Clock())
+        await asyncio.to_thread(upgrade.upgrade, dsn, Clock())
         database = Database(dsn, clock)
         try:
             if not is_filled:
@@ -114,7 +114,7 @@ class BenchmarkServer:
     async def _get_migrated_template(self) -> str:
         if self._template is None:
             name = await self.create_database()
-            await upgrade.upgrade(make_conninfo(self.dsn, dbname=name), Clock())
+            await asyncio.to_thread(upgrade.upgrade, make_conninfo(self.dsn, dbname=name), Clock())
             self._template = name
         return self._template
 

@@ -76,7 +76,7 @@ def generate_session(number: int, length: int, began_at: datetime | None = None)
 
 def prepare_session(number: int, length: int, began_at: datetime | None = None) -> list[events.PreparedEvent]:
     """Return a session as prepared events for a bulk load."""
-    return [events.prepare(event, checked=True) for event in generate_session(number, length, began_at)]
+    return [events.prepare(event) for event in generate_session(number, length, began_at)]
 
 
 async def write_session(

@@ -53,7 +53,9 @@ class SessionAnswers:
     def __call__(self, request: dict[str, Any]) -> ScriptedReply:
         """Answer a question about sessions; keep both sayings of a comparison."""
         if request["response_format"]["json_schema"]["name"] == "decisions":
-            return ScriptedReply.json({"operations": []})
+            asked = re.findall(r"^(c\d+) \{", request["messages"][1]["content"], re.MULTILINE)
+            kept = [{"saying": name, "operation": "add", "target": None, "reason": "Both."} for name in asked]
+            return ScriptedReply.json({"operations": kept})
         prompt = str(request["messages"][1]["content"])
         names = {json.loads(text): name for name, text in _KNOWN.findall(prompt)}
         answer: dict[str, list[dict[str, Any]]] = {name: [] for name in (*_LISTS, "again")}

@@ -88,7 +88,7 @@ def count_prompt_tokens(request: dict[str, Any]) -> int:
     """Count the tokens of a request: its messages, and the schema of the answer if it has one."""
     schema = (request.get("response_format") or {}).get("json_schema")
     texts = [str(message["content"]) for message in request["messages"]]
-    return sum(map(count_tokens, [*texts, json.dumps(schema)] if schema else texts))
+    return sum(map(count_tokens, [*texts, json.dumps(schema, separators=(",", ":"))] if schema else texts))
 
 
 def count_embedded_tokens(requests: Sequence[Sequence[str]]) -> int:

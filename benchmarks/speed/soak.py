@@ -231,7 +231,7 @@ async def _open_database(server: BenchmarkServer, clock: FrozenClock) -> AsyncIt
         if not conn.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
     dsn = make_conninfo(server.dsn, dbname=DATABASE)
-    await asyncio.to_thread(lambda: asyncio.run(upgrade.upgrade(dsn, Clock())))
+    await asyncio.to_thread(lambda: upgrade.upgrade(dsn, Clock()))
     database = Database(dsn, clock)
     try:
         await _prepare(database)

@@ -9,6 +9,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -38,6 +40,8 @@ class Database:
     """A pool of connections, its clock, and the embedded server behind it, if there is one."""
 
     share_between_agents = True  # whether new sessions of the owner teach all of their agents
+    embedded: EmbeddedServer | None = None  # the server, whoever stops it; None for another one
+    statement_seconds: int | None = None  # after which a statement ends
 
     def __init__(
         self,
@@ -47,19 +51,21 @@ class Database:
         pool_size: int = 16,
         *,
         owner_dsn: str | None = None,
-        wait_seconds: float = 60,
     ) -> None:
         self.dsn = dsn
         self.owner_dsn = owner_dsn or dsn  # the schema's owner, where another login than `dsn` may do what it may not
         self.access: Access = "owner" if owner_dsn is None else "writer"
         self.clock = clock
-        self.server = server
-        self.pool = ConnectionPool(self._connect, pool_size, wait_seconds)
+        self.server = server  # which `close` stops
+        self.embedded = server
+        self.pool = ConnectionPool(self._connect, pool_size, wait=60)
 
-    async def _connect(self) -> Connection:
-        """Open a driver connection; restart the embedded server if it is gone."""
+    async def _connect(self, settings: str = "") -> Connection:
+        """Open a driver connection with further settings; restart the embedded server if it is gone."""
+        if not self.share_between_agents:  # what `name_memory` asks
+            settings += "; set consolidator.share_between_agents = off"
         try:
-            return await self._open_connection()
+            return await open_connection(self.dsn, settings)
         except psycopg.ProgrammingError as error:  # libpq quotes the address, which may hold a password
             raise DatabaseError(
                 "CONSOLIDATOR_DATABASE_URL has a value that PostgreSQL's client does not know"
@@ -69,13 +75,7 @@ class Database:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
             self.server = await self.server.restart()
             self.dsn, self.owner_dsn = self.server.writer_dsn, self.server.dsn
-            return await self._open_connection()
-
-    async def _open_connection(self) -> Connection:
-        driver = await open_connection(self.dsn)
-        if not self.share_between_agents:  # what `name_memory` asks
-            await driver.execute("set consolidator.share_between_agents = off")
-        return driver
+            return await open_connection(self.dsn, settings)
 
     async def open_dedicated(self) -> Connection:
         """Open a driver connection that is in no pool, such as one that listens; the caller closes it."""
@@ -98,6 +98,8 @@ class Database:
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
             raise_if_disk_full(error)
+            if self.statement_seconds is not None and isinstance(error, psycopg.errors.QueryCanceled):
+                raise DatabaseUnavailable(f"this took more than {self.statement_seconds} seconds") from error
             if driver.closed or driver.broken:
                 raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
             raise
@@ -124,18 +126,17 @@ class Database:
             await driver.execute("set transaction isolation level repeatable read, read only")
             yield driver
 
-    @property
-    def embedded(self) -> EmbeddedServer | None:
-        """The embedded server behind it, whoever stops it; None for another one."""
-        return self.server
-
     @asynccontextmanager
     async def reserve(self, connections: int, *, statement_seconds: int) -> AsyncIterator[Database]:
         """Yield the same database with a few connections of its own, whose users take none of the others'.
 
         A statement on them ends after so many seconds.
         """
-        reserved = _ReservedConnections(self, connections, statement_seconds)
+        reserved = copy(self)
+        reserved.server, reserved.statement_seconds = None, statement_seconds
+        connect = partial(self._connect, f"; set statement_timeout = '{statement_seconds}s'")  # opened as its own are
+        reserved._connect = connect  # type: ignore[method-assign]
+        reserved.pool = ConnectionPool(connect, connections, wait=5)
         try:
             yield reserved
         finally:
@@ -159,40 +160,6 @@ class Database:
         await self.pool.close()
         if self.server is not None:
             await self.server.stop()
-
-
-class _ReservedConnections(Database):
-    """A few connections to another's database, opened the way that one opens its own."""
-
-    def __init__(self, whole: Database, connections: int, statement_seconds: int) -> None:
-        super().__init__(whole.dsn, whole.clock, None, connections, owner_dsn=whole.owner_dsn, wait_seconds=5)
-        self.share_between_agents = whole.share_between_agents
-        self.access = whole.access
-        self._whole = whole
-        self._statement_seconds = statement_seconds
-
-    @property
-    def embedded(self) -> EmbeddedServer | None:
-        """The server behind the whole, which stops it."""
-        return self._whole.embedded
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Yield a driver connection; raises DatabaseUnavailable if a statement takes too long."""
-        try:
-            async with super().connection() as driver:
-                yield driver
-        except psycopg.errors.QueryCanceled as error:
-            raise DatabaseUnavailable(f"this took more than {self._statement_seconds} seconds") from error
-
-    async def _connect(self) -> Connection:
-        driver = await self._whole._connect()
-        try:
-            await driver.execute(f"set statement_timeout = '{self._statement_seconds}s'")
-        except BaseException:  # also a cancellation
-            await driver.close()
-            raise
-        return driver
 
 
 @asynccontextmanager
@@ -221,9 +188,9 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     try:
         await check_server(database)
         if server is not None:
-            await upgrade.upgrade(server.dsn, clock)
+            await asyncio.to_thread(upgrade.upgrade, server.dsn, clock)
         else:
-            database.access = await upgrade.prepare(dsn, clock, owner_dsn=owner_dsn)
+            database.access = await asyncio.to_thread(upgrade.prepare, dsn, clock, owner_dsn=owner_dsn)
         yield database
     finally:
         await database.close()
@@ -239,15 +206,15 @@ def check_dsn(dsn: str, variable: str = "CONSOLIDATOR_DATABASE_URL") -> str:
     return dsn
 
 
-async def open_connection(dsn: str) -> Connection:
-    """Open one autocommitting driver connection with the product's search path and JSON decoding."""
+async def open_connection(dsn: str, settings: str = "") -> Connection:
+    """Open one autocommitting driver connection with the product's search path and JSON decoding, and more settings."""
     try:
         driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)
     except asyncio.CancelledError as error:  # its frames would keep the half-open connection alive
         raise error.with_traceback(None) from None
     try:
         set_json_loads(loads, driver)
-        await driver.execute(SESSION_SQL)
+        await driver.execute(SESSION_SQL + settings)
     except BaseException:  # also a cancellation
         await driver.close()
         raise

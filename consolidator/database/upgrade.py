@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,33 +23,6 @@ SCHEMA = "consolidator"
 UPGRADE_LOCK = "consolidator.upgrade"
 LOCK_TIMEOUT = "10min"  # how long to wait for another process that upgrades
 _MIGRATIONS = Path(consolidator.migrations.__file__).parent
-
-
-async def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Access:
-    """Upgrade a database if its login, or else the owner, may; return what the login may do.
-
-    Raises DatabaseError if it has to be upgraded and nobody here may, and for a newer one. A reader writes
-    nothing at all.
-    """
-    return await asyncio.to_thread(_prepare, dsn, clock, owner_dsn)
-
-
-async def upgrade(dsn: str, clock: Clock) -> None:
-    """Upgrade an empty or older database as its owner, grant the roles what they need, create the partitions ahead.
-
-    Raises DatabaseError for a newer one.
-    """
-    await asyncio.to_thread(_upgrade, dsn, clock)
-
-
-async def create_roles(dsn: str) -> None:
-    """Create the roles that are missing on the server, and grant them what they need in this database."""
-    await asyncio.to_thread(_create_roles, dsn)
-
-
-async def get_revision(dsn: str) -> str | None:
-    """Return the schema's revision."""
-    return await asyncio.to_thread(_get_revision, dsn)
 
 
 def newest_revision() -> str:
@@ -102,19 +74,24 @@ def _connect(dsn: str) -> Iterator[psycopg.Connection]:
         raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
 
 
-def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
+def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Access:
+    """Upgrade a database if its login, or else the owner, may; return what the login may do.
+
+    Raises DatabaseError if it has to be upgraded and nobody here may, and for a newer one. A reader writes
+    nothing at all.
+    """
     access = _get_access(dsn)
     if access == "owner":
-        _upgrade(dsn, clock)
+        upgrade(dsn, clock)
         return access
-    revision = None if access is None else _get_revision(dsn)
+    revision = None if access is None else get_revision(dsn)
     if revision == newest_revision() and access is not None:
         if access == "writer":
             with _connect(dsn) as conn:
                 _create_partitions(conn, clock)
         return access
     if owner_dsn is not None:
-        _upgrade(owner_dsn, clock)
+        upgrade(owner_dsn, clock)
         access = _get_access(dsn)
     elif revision is not None:
         _check_known(revision)
@@ -135,7 +112,11 @@ def _get_access(dsn: str) -> Access | None:
         return roles.get_access(conn)
 
 
-def _upgrade(dsn: str, clock: Clock) -> None:
+def upgrade(dsn: str, clock: Clock) -> None:
+    """Upgrade an empty or older database as its owner, grant the roles what they need, create the partitions ahead.
+
+    Raises DatabaseError for a newer one.
+    """
     if not _is_current(dsn, clock):
         with locked(dsn) as connection:
             driver = connection.connection.driver_connection
@@ -190,7 +171,8 @@ def _check_known(revision: str) -> None:
         )
 
 
-def _create_roles(dsn: str) -> None:
+def create_roles(dsn: str) -> None:
+    """Create the roles that are missing on the server, and grant them what they need in this database."""
     with locked(dsn) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -204,7 +186,8 @@ def _create_roles(dsn: str) -> None:
         roles.grant(driver)
 
 
-def _get_revision(dsn: str) -> str | None:
+def get_revision(dsn: str) -> str | None:
+    """Return the schema's revision."""
     with _connect(dsn) as conn:
         return _read_revision(conn)
 

@@ -154,7 +154,8 @@ def _make_key(line: Mapping[str, Any]) -> str:
     return f"{NAME}/{line.get('timestamp')}/{digest}"
 
 
-_FORM = RecordForm(NAME, silent=frozenset({"message", "label", "session_info", "custom", "session"}), key=_make_key)
+_SILENT = frozenset({"message", "label", "session_info", "custom", "session"})
+_FORM = RecordForm(NAME, silent=_SILENT, name_part=lambda line, part: (f"{_make_key(line)}/{part}", None))
 
 
 def _draft_entry(line: Mapping[str, Any]) -> drafts.Drafts:

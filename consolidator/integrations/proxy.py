@@ -7,6 +7,7 @@ is never lost. Credentials go through in their headers and are kept nowhere. Wha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -80,7 +81,7 @@ class Proxy:
         self, request: Request, content: bytes, body: dict[str, Any], messages: list[Message], *, is_anthropic: bool
     ) -> Response:
         model = str(body.get("model") or "")
-        session_id = await self.exchanges.begin(messages)
+        session_id, is_unsent = await self.exchanges.begin(messages)
         if self.tells_brief and (text := await self._load_brief(session_id)):
             content = json.dumps(_with_brief(body, text, is_anthropic=is_anthropic)).encode()
         limit = body.get("max_tokens") or body.get("max_completion_tokens")
@@ -95,8 +96,13 @@ class Proxy:
             await self.exchanges.settle(call_id, model, reader.usage)
             await self.exchanges.finish(session_id, messages, reader.message, model)
 
+        async def mark_sent(reader: ReplyReader) -> None:
+            if is_unsent:
+                await self.exchanges.mark_sent(messages, reader.message)
+
         is_stream = sent.headers.get("content-type", "").startswith("text/event-stream")
-        return StreamingResponse(_pass_on(sent, ReplyReader(is_stream), record), 200, _answer_headers(sent))
+        pieces = _pass_on(sent, ReplyReader(is_stream), record, mark_sent)
+        return StreamingResponse(pieces, 200, _answer_headers(sent))
 
     async def _load_brief(self, session_id: str | None) -> str:
         if session_id is None:
@@ -136,7 +142,7 @@ def create_client() -> httpx2.AsyncClient:
 
 
 async def _pass_on(
-    sent: httpx2.Response, reader: ReplyReader | None = None, record: Any = None
+    sent: httpx2.Response, reader: ReplyReader | None = None, record: Any = None, mark_sent: Any = None
 ) -> AsyncIterator[bytes]:
     """Yield a reply's pieces as they come; the one that makes it whole after the exchange is recorded."""
     try:
@@ -152,6 +158,9 @@ async def _pass_on(
             if reader.is_finished:
                 await record(reader)
                 record = None
+                yield piece
+                await asyncio.shield(mark_sent(reader))  # its client may hang up now
+                continue
             yield piece
         if reader is not None and record is not None:
             reader.close()
@@ -161,6 +170,8 @@ async def _pass_on(
                 log.warning("a reply ended before it was whole, or could not be read: it is not recorded")
         for piece in waiting:
             yield piece
+        if waiting and reader is not None and reader.is_finished:
+            await mark_sent(reader)
     finally:
         await sent.aclose()
 

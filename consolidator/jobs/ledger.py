@@ -36,7 +36,6 @@ MAX_CLAIMED = 16  # units claimed at once
 MAX_ATTEMPTS = 3  # before a unit is dead-lettered, or a crashing night is given up
 _UNRELEASED = set[str]()  # owners in this process that have stopped, and could not give their units back
 Work = Callable[[list["Unit"]], Awaitable[None]]
-CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
 
 
 # Called with a run's id when it begins, for whoever started it in a task of its own.
@@ -83,11 +82,6 @@ async def record_progress(conn: Connection, units: Sequence[Unit], steps: Sequen
         raise LostClaim(f"run {first.run_id}: a unit was taken over by another replica, one of: {names}")
 
 
-async def no_events_left(_unit: str) -> int:
-    """Return 0: a unit without events of its own, such as a merge, leaves none unlearned."""
-    return 0
-
-
 @dataclass(slots=True)
 class Ledger:
     """One replica's part in one run."""
@@ -102,6 +96,7 @@ class Ledger:
     unit_ended: asyncio.Event = field(default_factory=asyncio.Event)  # set when a worker of this replica ended a unit
     look_at: float = math.inf  # time.monotonic(): when to look at those that it waits for
     waited_for: set[str] = field(default_factory=set)  # owners that people were told of
+    count_unlearned: Callable[[str], Awaitable[int]] | None = None  # of a session, the events that it leaves if it dies
 
     async def add_units(self, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False) -> None:
         """Add units to a phase; with `reopen` those that are done start again. Units of dead processes become free."""
@@ -119,18 +114,16 @@ class Ledger:
             if has_ended(holder.owner) or holder.owner in _UNRELEASED:
                 await runs.release_units(conn, self.run_id, owner=holder.owner)
 
-    async def run_phase(
-        self, phase: int, work: Work, count_unlearned: CountUnlearned, *, workers: int | None = None
-    ) -> None:
+    async def run_phase(self, phase: int, work: Work, *, workers: int | None = None) -> None:
         """Work until every unit of the phase has ended, here or in another replica; raise Interrupted on `stop`.
 
-        `work` gets a few units at a time; if it fails, each of them alone. `count_unlearned` returns how many events
-        a unit leaves unlearned when it is dead. `workers` is how often `work` runs at once, if not as the settings say.
+        `work` gets a few units at a time; if it fails, each of them alone. `workers` is how often `work` runs at once,
+        if not as the settings say.
         """
         workers = workers or self.settings.workers
         _UNRELEASED.discard(self.owner)
         try:
-            await gather(*(self._run_worker(phase, work, count_unlearned, workers) for _ in range(workers)))
+            await gather(*(self._run_worker(phase, work, workers) for _ in range(workers)))
         except BaseException:  # also a cancellation: the heartbeat would renew leases that nobody works on
             _UNRELEASED.add(self.owner)
             with suppress(Exception):  # such as a full disk: then this process's next attempt frees them
@@ -146,24 +139,20 @@ class Ledger:
         async with self.database.connection() as conn:
             return await runs.list_unfinished(conn, self.run_id, phase, limit)
 
-    async def work_on(self, phase: int, names: Sequence[str], work: Work, count_unlearned: CountUnlearned) -> None:
+    async def work_on(self, phase: int, names: Sequence[str], work: Work) -> None:
         """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
         async with self.database.transaction() as conn:
             await runs.release_others(conn, self.run_id, phase, names, self.owner)
-        await self._run_worker(phase, work, count_unlearned, self.settings.workers, names)
+        await self._run_worker(phase, work, self.settings.workers, names)
 
-    async def _run_worker(
-        self, phase: int, work: Work, count_unlearned: CountUnlearned, workers: int, names: Sequence[str] | None = None
-    ) -> None:
+    async def _run_worker(self, phase: int, work: Work, workers: int, names: Sequence[str] | None = None) -> None:
         while not self.stop.is_set():
             units = await self._claim_units(phase, workers, names)
             if units:
                 if units[0].attempts > MAX_ATTEMPTS:  # then it was claimed alone
-                    await self._fail(
-                        units[0], "every process that worked on it died or lost its lease", count_unlearned
-                    )
+                    await self._fail(units[0], "every process that worked on it died or lost its lease")
                 else:
-                    await self._attempt(units, work, count_unlearned)
+                    await self._attempt(units, work)
                 self.unit_ended.set()
                 continue
             if names is not None:
@@ -211,7 +200,7 @@ class Ledger:
             )
         return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
 
-    async def _attempt(self, units: list[Unit], work: Work, count_unlearned: CountUnlearned) -> None:
+    async def _attempt(self, units: list[Unit], work: Work) -> None:
         try:
             await work(units)
         except Interrupted:
@@ -223,37 +212,37 @@ class Ledger:
         except Exception as error:  # noqa: BLE001 - the edge: the unit's error is recorded, the others go on
             raise_if_disk_full(error)
             if len(units) > 1:
-                await self._retry_each(units, work, count_unlearned)
+                await self._retry_each(units, work)
             elif isinstance(error, LostClaim):
                 log.warning("%s", error)
             else:
                 # Redacted, since a database's error quotes the row it is about.
-                await self._fail(units[0], redact(f"{type(error).__name__}: {error}")[:2000], count_unlearned)
+                await self._fail(units[0], redact(f"{type(error).__name__}: {error}")[:2000])
         else:
             self._report_progress(units)
 
-    async def _retry_each(self, units: list[Unit], work: Work, count_unlearned: CountUnlearned) -> None:
+    async def _retry_each(self, units: list[Unit], work: Work) -> None:
         """Work alone on each unit of a batch that failed, unless it was committed before the failure."""
         async with self.database.connection() as conn:
             leased = {(row.kind, row.unit) for row in await runs.list_leased(conn, self.run_id, self.owner)}
         self._report_progress([unit for unit in units if (unit.kind, unit.name) not in leased])
         for unit in units:
             if (unit.kind, unit.name) in leased:
-                await self._attempt([unit], work, count_unlearned)
+                await self._attempt([unit], work)
 
     def _report_progress(self, ended: Sequence[Unit]) -> None:
         for unit in ended:
             if self.progress:
                 self.progress(self.titles.pop(unit.name, unit.label))
 
-    async def _fail(self, unit: Unit, reason: str, count_unlearned: CountUnlearned) -> None:
+    async def _fail(self, unit: Unit, reason: str) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)
         async with self.database.transaction() as conn:
             status = await runs.return_unit(
                 conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=MAX_ATTEMPTS, error=reason
             )
-            if status == "dead":
-                unlearned = await count_unlearned(unit.name)
+            if status == "dead" and unit.kind == "session" and self.count_unlearned is not None:
+                unlearned = await self.count_unlearned(unit.name)
                 await runs.count_dead_events(conn, self.run_id, unit.kind, unit.name, unlearned)
 
     async def _renew_forever(self) -> None:

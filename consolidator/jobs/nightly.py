@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
-from consolidator.jobs.model.batches import open_batches
+from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.retention import prune
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
@@ -78,7 +78,7 @@ class JobRunner:
         """Collect the answers of batched model calls and learn from them; return None if there were none."""
         if (self.settings.extract_model or self.settings.model) is None:
             return None
-        async with open_batches(self.database, self.settings) as batches:
+        async with aclosing(ModelBatches(self.database, self.settings)) as batches:
             if not await batches.collect():
                 return None
         return await self._run_unscheduled("consolidation", "batch")

@@ -123,9 +123,14 @@ class ModelRequest:
         return [self.system, self.hint, self.prompt, *(text for _, text in self.turns)]
 
     @property
+    def schema_text(self) -> str:
+        """The schema as it is sent."""
+        return json.dumps(self.schema, separators=(",", ":"))
+
+    @property
     def tokens(self) -> int:
         """The number of tokens of the question, or slightly more."""
-        return sum(count_tokens(text) + _MESSAGE_OVERHEAD for text in [*self.texts, json.dumps(self.schema)])
+        return sum(count_tokens(text) + _MESSAGE_OVERHEAD for text in [*self.texts, self.schema_text])
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +288,7 @@ class ModelClient:
             schema = {"name": request.schema_name, "strict": True, "schema": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
-            instruction = f"Answer with one JSON object of this schema and nothing else:\n{json.dumps(request.schema)}"
+            instruction = f"Answer with one JSON object of this schema and nothing else:\n{request.schema_text}"
             body["messages"] = [{"role": "system", "content": f"{request.messages[0]['content']}\n\n{instruction}"}]
             body["messages"] += request.messages[1:]
         if dialect.json_mode == "object":

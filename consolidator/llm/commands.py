@@ -199,7 +199,7 @@ class CommandClient:
         command = AGENT_COMMANDS[self.agent]
         _, model = split_agent_model(request.model) or ("", command.model)
         (_, system), *turns = ((message["role"], message["content"]) for message in request.messages)
-        system += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{json.dumps(request.schema)}"
+        system += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{request.schema_text}"
         values = {"{model}": model, "{system}": system, "{no_tools}": str(Path(__file__).with_name("no_tools.toml"))}
         arguments = [values.get(argument, argument) for argument in command.arguments]
         parts = [] if "{system}" in command.arguments else [system]

@@ -75,7 +75,7 @@ def procedure_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def compiled_lines(tools: Iterable[CompiledProcedure]) -> list[str]:
     """Return what can be followed, and what each takes."""
     lines = [
-        f"{tool.name}({', '.join(each.name for each in tool.parameters)}): {tool.title}"
+        f"{tool.name}({', '.join(each.name for each in tool.parameters)}): {tool.title}. {tool.by_agent}".rstrip()
         + (f" (but {'; '.join(tool.drift)})" if tool.drift else "")
         for tool in tools
     ]
@@ -85,7 +85,7 @@ def compiled_lines(tools: Iterable[CompiledProcedure]) -> list[str]:
 def step_line(procedure: CompiledProcedure, following: tuple[int, str, dict[str, Any]] | None) -> str:
     """Return the next call of a procedure."""
     if following is None:
-        return "all steps are done"
+        return f"all steps are done. {procedure.by_agent}".rstrip()
     number, tool, arguments = following
     return f"step {number} of {len(procedure.steps)}, to be made by you: {tool} {_compact(arguments)}"
 

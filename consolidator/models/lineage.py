@@ -94,13 +94,9 @@ class Lineage:
         """Return the range that holds the event at a position; None where there is none."""
         return next((part for part in self.ranges if part.after < position <= part.upto), None)
 
-    def inherit(self, point: int, *, renumbered: bool = False) -> tuple[LineageRange, ...]:
-        """Return what a child reads that leaves this past after the event at `point`.
-
-        With `renumbered` the child numbers its own events from 1, as imported forks do.
-        """
-        parts = self.slice(self.begins_after, point)
-        return tuple(replace(part, shift=part.shift - point) for part in parts) if renumbered else tuple(parts)
+    def inherit(self, point: int) -> tuple[LineageRange, ...]:
+        """Return what a child reads that leaves this past after the event at `point`."""
+        return tuple(self.slice(self.begins_after, point))
 
 
 def own_range(

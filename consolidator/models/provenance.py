@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 Cause = Literal["run", "person", "review", "erasure"]
 
@@ -17,6 +17,11 @@ class Provenance:
     run_id: str | None  # set if and only if the cause is a run
     cause: Cause
     now: datetime
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of something that is published now."""
+        stamp = {"learned_at": self.now, "updated_at": self.now, "retired_at": None}
+        return {**stamp, "run_id": self.run_id, "cause": self.cause}
 
 
 @dataclass(frozen=True, slots=True)

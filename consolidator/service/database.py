@@ -29,7 +29,7 @@ _ROLES = {
 
 async def create_roles(database: Database) -> None:
     """Create the writer's and the reader's role, as the owner, and grant them what they need."""
-    await upgrade.create_roles(database.owner_dsn)
+    await asyncio.to_thread(upgrade.create_roles, database.owner_dsn)
 
 
 async def upgrade_engine(database: Database, settings: Settings) -> None:
@@ -40,7 +40,7 @@ async def upgrade_engine(database: Database, settings: Settings) -> None:
 
 async def load_schema_revision(database: Database) -> str:
     """Return the revision of the database's schema."""
-    return str(await upgrade.get_revision(database.dsn))
+    return str(await asyncio.to_thread(upgrade.get_revision, database.dsn))
 
 
 async def describe_database(database: Database, settings: Settings) -> dict[str, str]:
@@ -71,7 +71,7 @@ async def back_up_database(database: Database, path: Path) -> int:
 async def restore_database(database: Database, path: Path) -> dict[str, str]:
     """Restore a backup into an empty database and upgrade it; return the sizes, as text by name."""
     await asyncio.to_thread(backup.restore, database.owner_dsn, path)
-    await upgrade.upgrade(database.owner_dsn, database.clock)
+    await asyncio.to_thread(upgrade.upgrade, database.owner_dsn, database.clock)
     async with database.connection() as conn:
         return asdict(await checks.get_sizes(conn))
 

@@ -30,7 +30,7 @@ from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
-from consolidator.memory.procedures.compiling import Binding, CompiledProcedure, CompiledStep, Parameter
+from consolidator.memory.procedures.compiled_procedure import Binding, CompiledProcedure, CompiledStep, Parameter
 from consolidator.runtime.session import boundaries as runtime_points
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox

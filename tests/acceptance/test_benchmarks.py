@@ -47,6 +47,8 @@ RATIOS = {
     "hooks": {"SessionStart / python -I -c pass, p95", "UserPromptSubmit / python -I -c pass, p95"},
     "lineage": {"events copied by all of that"},
     "api": {"1 event a request, 1 client: HTTP / in-process", "100 events a request, 8 clients: HTTP"},
+    "proxy": {"time to the first token / without the proxy", "pieces a second / without the proxy"},
+    "watch": {"the lesson is in another agent's brief after"},
     "turns": {"one session: consolidator", "8 sessions at once: consolidator", "a turn after 6 / the first, time"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }

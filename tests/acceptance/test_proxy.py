@@ -14,6 +14,8 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.formats.exchange import ReplyReader, hash_messages, read_messages
+from consolidator.integrations.proxy import Proxy, create_app, create_client
+from consolidator.service.log.exchanges import ExchangeLog
 from consolidator.testing.model_server import ModelServer, ScriptedReply
 from tests.nights import start_cli
 from tests.support import run_cli
@@ -282,3 +284,38 @@ async def test_a_malformed_request_is_passed_on_as_it_is(
             answer = await client.post(f"{address}/v1/chat/completions", content=body)
     assert model.raw_bodies == [body]
     assert "consolidator_proxy" not in answer.text
+
+
+class DyingLog(ExchangeLog):
+    """Dies, as far as its client can see, after an answer is in the log and before its last piece goes on."""
+
+    async def finish(self, *values: Any) -> None:
+        await super().finish(*values)
+        raise OSError("killed")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("second", ["Eleven.", "Twelve."])
+async def test_asking_again_after_a_death_between_the_commit_and_the_last_piece_repeats_nothing(
+    database: Database, model: ModelServer, stream: bool, second: str
+) -> None:
+    async def ask_through(exchanges: ExchangeLog, messages: list[dict[str, Any]]) -> str:
+        async with create_client() as client:
+            app = create_app(Proxy(exchanges, client, model.url.removesuffix("/v1"), "", tells_brief=False))
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+                body = {"model": "m", "messages": messages, "stream": stream}
+                return (await asking.post("/v1/chat/completions", json=body)).text
+
+    model.answers = ["Eleven.", second, "You are welcome.", "Again."]
+    messages = messages_of("How many tests?")
+    with pytest.raises(OSError, match="killed"):
+        await ask_through(DyingLog(database, "proxy", "/work/shop"), messages)
+    exchanges = ExchangeLog(database, "proxy", "/work/shop")
+    assert second.split(".")[0] in await ask_through(exchanges, messages)
+    messages += [{"role": "assistant", "content": second}, *messages_of("Thanks.")]
+    await ask_through(exchanges, messages)
+    await ask_through(exchanges, messages_of("How many tests?"))  # another conversation, which begins alike
+    session, other = sorted(await read_log(database), key=len, reverse=True)
+    answers = ["Eleven."] if second == "Eleven." else ["Eleven.", "Twelve."]
+    assert [text for _, text in session] == ["How many tests?", *answers, "Thanks.", "You are welcome."]
+    assert [text for _, text in other] == ["How many tests?", "Again."]

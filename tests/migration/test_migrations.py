@@ -61,7 +61,7 @@ async def test_the_migrations_make_what_the_page_says(dsn: str, empty_dsn: str) 
     """K9."""
     with upgrade.locked(empty_dsn) as connection:
         upgrade.migrate(connection)
-    await upgrade.upgrade(empty_dsn, Clock(NOON))  # grants, and makes the partitions
+    await asyncio.to_thread(upgrade.upgrade, empty_dsn, Clock(NOON))  # grants, and makes the partitions
     assert read_catalog(empty_dsn) ^ read_catalog(dsn) == set()
 
 
@@ -102,8 +102,8 @@ def test_each_migrations_file_is_named_after_its_revision() -> None:
 
 
 async def test_four_that_start_at_once_make_the_schema_once(empty_dsn: str, dsn: str) -> None:
-    await asyncio.gather(*(upgrade.upgrade(empty_dsn, Clock(NOON)) for _ in range(4)))
-    assert await upgrade.get_revision(empty_dsn) == upgrade.newest_revision()
+    await asyncio.gather(*(asyncio.to_thread(upgrade.upgrade, empty_dsn, Clock(NOON)) for _ in range(4)))
+    assert await asyncio.to_thread(upgrade.get_revision, empty_dsn) == upgrade.newest_revision()
     assert read_catalog(empty_dsn) == read_catalog(dsn)
 
 
@@ -112,8 +112,8 @@ async def test_a_database_of_an_unknown_version_is_refused_and_left_alone(dsn: s
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
         await conn.execute(f"update consolidator.alembic_version set version_num = '{revision}'".encode())
     with pytest.raises(DatabaseError, match=rf"{revision}.* an unreleased one made it"):
-        await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.get_revision(dsn) == revision
+        await asyncio.to_thread(upgrade.upgrade, dsn, Clock(NOON))
+    assert await asyncio.to_thread(upgrade.get_revision, dsn) == revision
 
 
 async def test_a_database_whose_page_was_another_is_named(database: Database) -> None:

@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import PlaceOption, run
-from consolidator.cli.output import OUT, emit, print_entry, print_line, sanitize, shorten, table
+from consolidator.cli.agents.options import Model
+from consolidator.cli.common import PlaceOption, run, run_configured
+from consolidator.cli.output import OUT, confirm, emit, print_entry, print_line, print_note, sanitize, shorten, table
+from consolidator.errors import UsageError
 from consolidator.service.database import Database
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.proving import replay_blamed
+from consolidator.service.memory.remember import forget
 from consolidator.service.scope import find_project
+from consolidator.settings import Settings
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
 _EVIDENCE = table(
@@ -59,20 +64,37 @@ def blame_command(
     target: Annotated[str, typer.Argument(metavar="SESSION|PATH", help="A session, with SEQ; or a file.")],
     seq: Annotated[int | None, typer.Argument(min=1, help="The call, as `session events` numbers it.")] = None,
     project: PlaceOption = None,
+    forget_id: Annotated[
+        str | None, typer.Option("--forget", metavar="ID", help="Drop this line of memory, after a question.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="First ask a model what it does with all lines, and without that one.")
+    ] = False,
+    model: Model = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show which lines of memory a session was told before a call, with their words in it; or what is known of a file.
 
-    A file: the sessions that changed it, what people said of it, and what failed there. `forget ID` drops a line.
+    A file: the sessions that changed it, what people said of it, and what failed there.
     """
 
-    async def load(database: Database) -> dict[str, Any]:
-        if seq is not None:
-            return await blame_call(database, target, seq)
-        return await blame_path(
-            database, target, project or await find_project(database, Path.cwd()) or str(Path.cwd())
-        )
+    async def load(database: Database, settings: Settings) -> dict[str, Any]:
+        if seq is None:
+            place = project or await find_project(database, Path.cwd()) or str(Path.cwd())
+            return await blame_path(database, target, place)
+        blamed = await blame_call(database, target, seq)
+        if replay and forget_id is not None:
+            told, untold = await replay_blamed(database, settings, blamed, forget_id, model=model)
+            blamed["replay"] = {"told": told, "without": untold}
+        return blamed
 
-    emit(run(load), _show_call if seq is not None else _show_path)
+    if (forget_id is None and replay) or (forget_id is not None and seq is None):
+        raise UsageError("--replay and --forget ID are for a call: name a session, SEQ and the line's id")
+    emit(run_configured(load), _show_call if seq is not None else _show_path)
+    if forget_id is not None:
+        if not yes:
+            confirm(f"Forget {forget_id}?", "nothing was changed")
+        print_note(f"no longer believed: {run(forget, forget_id).statement}")
 
 
 def _show_call(blamed: dict[str, Any]) -> None:
@@ -84,6 +106,8 @@ def _show_call(blamed: dict[str, Any]) -> None:
             print_line(
                 f"    learned {line['learned_at']:%Y-%m-%d} {line['by']}, {line['agent']}: {line['quote']}", "dim"
             )
+    for side, calls in blamed.get("replay", {}).items():
+        print_line(f"replayed, {side}: {' → '.join(shorten(call, 100) for call in calls) or 'no call'}")
     if not blamed["lines"]:
         print_line("memory told this session nothing before the call")
 

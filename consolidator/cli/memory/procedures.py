@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import OwnerOptions, QueryWords, join_query, parse_pairs, parse_path, run
-from consolidator.cli.output import Limit, confirm, emit, owner_name, pluralize, print_line, short_id, shorten, table
+from consolidator.cli.output import (
+    OUT,
+    Limit,
+    confirm,
+    emit,
+    owner_name,
+    pluralize,
+    print_line,
+    print_note,
+    short_id,
+    shorten,
+    table,
+)
 from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
@@ -85,10 +97,11 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
     emit({"files": exported.files}, "\n".join(lines))
 
 
+_NOTHING = "no procedure is compiled: `consolidator compile ID` makes a tool of one"
 _COMPILED = table(
     "compiled procedures",
     "tool=name, steps=title, >sessions, drift, of",
-    nothing="no procedure is compiled: `consolidator compile ID` makes a tool of one",
+    nothing=_NOTHING,
     sessions=lambda tool: len(tool.sessions),
     drift=lambda tool: "; ".join(tool.drift) or "-",
     of=lambda tool: owner_name(tool.project, tool.agent),
@@ -110,11 +123,14 @@ def compile_command(
 ) -> None:
     """Show a procedure that sessions did alike as a tool with parameters and checks, and ask whether to make it one.
 
-    Agents that `chat` and `serve` drive are offered it from their next start; each step is a call of its own, with the
-    approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call itself.
+    Sessions of the same person and project that we drive are offered it from the next start; each step is a call of
+    its own, with the approvals of its tool. Another agent asks our MCP tool `follow_procedure`, and makes each call.
     """
     if procedure is None:
-        emit(run(list_compiled), _COMPILED, encode=lambda tools: [tool.to_json() for tool in tools])
+        tools = run(list_compiled)
+        emit(tools, _COMPILED, encode=lambda tools: [tool.to_json() for tool in tools])
+        if not tools and not OUT.is_terminal and not is_json():
+            print_note(_NOTHING)  # a table of no rows is empty there
         return
     if remove:
         row = run(save_compiled, procedure, None)
@@ -136,6 +152,8 @@ def compile_command(
 def _show_compiled(compiled: CompiledProcedure) -> None:
     """Print a compiled procedure: calls, parameters, checks and evidence."""
     print_line(f"{compiled.name}: {compiled.title}", style="bold")
+    if compiled.by_agent:
+        print_line(f"  {compiled.by_agent}")
     for call, step in zip(list_calls(compiled), compiled.steps, strict=True):
         print_line(f"  {call}")
         expected = f", with {', '.join(step.expects)}" if step.expects else ""

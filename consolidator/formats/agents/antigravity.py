@@ -63,9 +63,7 @@ class _Transcript:
         folder = path.parents[2] if path.parent.name == "logs" else path
         self._parent = _find_parents(_list_transcripts(folder.parent)).get(folder.name)
         self._session = Conversation(
-            folder.name if folder != path else path.stem,
-            cwd=_find_directory(path),
-            parent=self._parent,
+            folder.name if folder != path else path.stem, cwd=_find_directory(path), parent=self._parent
         )
         self._tools: dict[str, str] = {}  # by number of the step that will answer: calls without a result
 

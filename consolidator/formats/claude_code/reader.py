@@ -11,25 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import (
-    ForeignEvent,
-    ForeignSession,
-    Item,
-    ItemKeys,
-    ItemName,
-    Problem,
-    Skipped,
-    hash_content,
-)
+from consolidator.formats.base import Item, ItemKeys, ItemName, Problem, Skipped, hash_content
 from consolidator.formats.claude_code.line_events import DRAFTERS, SessionState
 from consolidator.formats.claude_code.message_tree import MessageTree
 from consolidator.formats.claude_code.user_text import EventDraft
-from consolidator.formats.common.fields import fit_payload, occurred_at_field
-from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
+from consolidator.formats.common.fields import occurred_at_field
+from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import file_finder
-from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.records import silent_kinds, start_event
-from consolidator.formats.common.remotes import find_repository
+from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -69,38 +58,40 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one session file as a stream."""
-    yield from _ClaudeCodeReader(path).read_items()
+    reader = _ClaudeCodeReader(path)
+    form = RecordForm(NAME, name_part=lambda _, part: reader.names[part])
+    yield from form.read(read_objects(path), reader.draft)
 
 
 class _ClaudeCodeReader:
-    """Reads one file as a stream and keeps a small state per session."""
+    """Drafts the lines of one file; keeps a small state per session."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sessions: dict[str, SessionState] = {}
         self._current_id = path.stem  # for lines without a sessionId: the last one seen, at first the file's name
         self._first_id: str | None = None  # the first sessionId of the file
-        self._announced_origin: str | None = None
+        self._conversation: Conversation | None = None  # the last one
+        self.names: list[ItemName] = []  # of the events of the line that is drafted
         self._model = _find_first_model(path)
         self._tree = MessageTree(path)
         self._last_items: dict[str, ItemName] = {}  # by uuid of a line of a forked file: its last item, or one before
 
-    def read_items(self) -> Iterator[Item]:
-        """Yield the items of the file."""
-        yield from read_typed(self._path, self._read_line)
-
-    def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
-        if line["type"] == "progress":
-            line = self._subagent_line(line) or line
-        kind = line["type"]
-        body = line.get("message")
+    def draft(self, line: dict[str, Any]) -> Statements:
+        """Yield what a line says; a progress line what the sub-agent's line in it does, at the time of that."""
+        inner = self._subagent_line(line) if line.get("type") == "progress" else None
+        line, times = (line, {}) if inner is None else (inner, occurred_at_field(inner.get("timestamp")))
+        kind, body = line.get("type"), line.get("message")
+        if not isinstance(kind, str):
+            yield Problem("the line has no type")
+            return
         if kind in ("user", "assistant") and not isinstance(body, dict):
-            yield Problem(f"the {kind} line has no message", number)
+            yield Problem(f"the {kind} line has no message")
             return
         session = self._get_session(line)
         uuid = str(line.get("uuid"))
         if uuid in self._tree.repeated:
-            yield Skipped("repeated message", number)
+            yield Skipped("repeated message")
             return
         if isinstance(line.get("permissionMode"), str):
             session.permission_mode = line["permissionMode"]
@@ -109,22 +100,19 @@ class _ClaudeCodeReader:
         if before is not None:
             self._last_items[uuid] = before
         if not drafts:
-            yield Skipped(_skipped_kind(line), number)
+            yield Skipped(_skipped_kind(line))
             return
-        yield from self._announce_session(session, line, number)
-        base = _make_key(line, session)
-        content = _hash_words(line)
-        time_field = occurred_at_field(line.get("timestamp"))
+        yield self._find_conversation(session, line)
+        base, content = _make_key(line, session), _hash_words(line)
+        self.names = [(f"{base}/{draft.part}", content) for draft in drafts]
+        session.last_item = self.names[-1]
+        if self._tree.branches and not line.get("isSidechain"):
+            self._last_items[uuid] = session.last_item
         place = self._moved_to(line, session)
         for draft in drafts:
             if place is not None and draft.type is EventType.TOOL_CALL:
                 draft.data["cwd"] = place
-            data = fit_payload(draft.type, {**time_field, **_mark_correction(draft, session)})
-            key = f"{base}/{draft.part}"
-            session.last_item = key, content
-            if self._tree.branches and not line.get("isSidechain"):
-                self._last_items[uuid] = session.last_item
-            yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
+            yield draft.type, {**times, **_mark_correction(draft, session)}
 
     def _get_session(self, line: Mapping[str, Any]) -> SessionState:
         session_id = line.get("sessionId")
@@ -164,23 +152,19 @@ class _ClaudeCodeReader:
         session.began_in = session.began_in or cwd
         return cwd if cwd != session.began_in else None
 
-    def _announce_session(self, session: SessionState, line: Mapping[str, Any], number: int) -> Iterator[Item]:
-        """Yield the session when it changes, and its start event the first time."""
-        if self._announced_origin != session.origin:
-            self._announced_origin = session.origin
+    def _find_conversation(self, session: SessionState, line: Mapping[str, Any]) -> Conversation:
+        """Return the session of a line, as the line has it where another one's came before."""
+        if self._conversation is None or self._conversation.origin != session.origin:
             resumed = self._sessions.get(self._first_id or "")
             if session.origin.rpartition("/")[2] == line.get("uuid"):
                 session.follows = self._last_items.get(str(line.get("parentUuid")))
             elif not session.started and resumed is not None and resumed is not session:
                 session.follows = resumed.last_item
-            yield self._build_session(session, line)
-        if not session.started:
             session.started = True
-            fields = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
-            fields |= {"git_branch": line.get("gitBranch"), **occurred_at_field(line.get("timestamp"))}
-            yield start_event(NAME, session.origin, fields, number)
+            self._conversation = self._build_conversation(session, line)
+        return self._conversation
 
-    def _build_session(self, session: SessionState, line: Mapping[str, Any]) -> ForeignSession:
+    def _build_conversation(self, session: SessionState, line: Mapping[str, Any]) -> Conversation:
         origin, fork = session.origin, line.get("forkedFrom")
         parent: str | None = None
         kind = "root"
@@ -195,18 +179,17 @@ class _ClaudeCodeReader:
             kind, parent = "fork", fork["sessionId"]
         elif self._first_id not in (None, origin):
             kind, parent = "resume", self._first_id
-        project = derive_project(line.get("cwd"))
-        return ForeignSession(
-            origin=origin,
-            agent=NAME,
-            channel="cli",
-            project=project,
-            repository=find_repository(project),
+        return Conversation(
+            origin,
+            cwd=line.get("cwd"),
+            time=line.get("timestamp"),
             model=self._model,
+            version=line.get("version"),
+            branch=line.get("gitBranch"),
             kind=kind,
-            parent_origin=parent,
+            parent=parent,
             follows=session.follows if kind == "resume" or is_abandoned else None,
-            abandoned=is_abandoned,
+            is_abandoned=is_abandoned,
         )
 
 

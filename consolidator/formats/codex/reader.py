@@ -52,7 +52,7 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one rollout as a stream, after a survey of its contents."""
     rollout = _Rollout(path)
-    form = RecordForm(NAME, kind=("kind",), key=lambda _: rollout.base)
+    form = RecordForm(NAME, kind=("kind",), name_part=lambda _, part: (f"{rollout.base}/{part}", None))
     yield from form.read(rollout.records(), rollout.draft)
 
 

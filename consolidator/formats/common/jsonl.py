@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
-from consolidator.formats.common.fields import describe_shape
 from consolidator.formats.common.json_parsing import find_whole, parse_json
 from consolidator.formats.common.log_files import open_log
 
@@ -43,20 +42,6 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | Skipped | P
             yield number, value
         else:
             yield number, Problem(f"not an object but {type(value).__name__}", number)
-
-
-def read_typed(path: Path, read_line: Callable[[dict[str, Any], int], Iterator[Item]]) -> Iterator[Item]:
-    """Yield what `read_line` reads in each object of a JSONL file that says of which type it is."""
-    for number, line in read_objects(path):
-        if not isinstance(line, dict):
-            yield line
-        elif not isinstance(line.get("type"), str):
-            yield Problem("the line has no type", number)
-        else:
-            for item in guard_line(read_line(line, number), number):
-                if isinstance(item, Skipped) and item.kind.startswith("type:"):
-                    item = Skipped(item.kind, number, describe_shape(line))
-                yield item
 
 
 def read_values(path: Path) -> Iterator[tuple[int, Any]]:

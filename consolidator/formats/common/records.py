@@ -59,16 +59,12 @@ class RecordForm:
     id: tuple[str, ...] = ("id",)
     time: tuple[str, ...] = ("timestamp",)
     silent: frozenset[str] = frozenset()  # kinds that are known to hold nothing for the log
-    key: Callable[[dict[str, Any]], str] | None = None  # of a record; None: made of what its events hold
+    # Names an event by its place in its record; None: by what it holds.
+    name_part: Callable[[dict[str, Any], int], ItemName] | None = None
 
-    def read(
-        self,
-        records: Records,
-        draft: Callable[[dict[str, Any]], Statements],
-        first: Conversation | None = None,
-    ) -> Iterator[Item]:
-        """Yield the items of records; `first` is the session of what comes before one is named."""
-        frame = _Frame(self, first)
+    def read(self, records: Records, draft: Callable[[dict[str, Any]], Statements]) -> Iterator[Item]:
+        """Yield the items of records."""
+        frame = _Frame(self)
         for line, record in records:
             if isinstance(record, (Skipped, Problem)):
                 yield record
@@ -81,9 +77,9 @@ class RecordForm:
 class _Frame:
     """Makes items of what a reader says; keeps the keys of each session."""
 
-    def __init__(self, form: RecordForm, first: Conversation | None) -> None:
+    def __init__(self, form: RecordForm) -> None:
         self._form = form
-        self._current = first
+        self._current: Conversation | None = None
         self._announced: Conversation | None = None
         self._started: set[str] = set()
         self._keys: dict[str, ItemKeys] = {}
@@ -111,21 +107,21 @@ class _Frame:
                 yield from self._announce(line)
                 event_type, values = draft
                 data = fit_payload(event_type, {**time_field, **values})
-                key = self._make_key(record, part, event_type, data)
+                key, content = self._name_event(record, part, event_type, data)
                 part += 1
-                yield ForeignEvent(key, event_type, data, tool_name=data.get("tool"), line=line)
+                yield ForeignEvent(key, event_type, data, tool_name=data.get("tool"), line=line, content=content)
         if not is_told:
             is_unknown = skipped.shape is None and skipped.kind.startswith("type:")
             yield Skipped(skipped.kind, line, describe_shape(record) if is_unknown else skipped.shape)
 
-    def _make_key(self, record: dict[str, Any], part: int, event_type: EventType, data: dict[str, Any]) -> str:
-        if self._form.key is not None:
-            return f"{self._form.key(record)}/{part}"
+    def _name_event(self, record: dict[str, Any], part: int, event_type: EventType, data: dict[str, Any]) -> ItemName:
+        if self._form.name_part is not None:
+            return self._form.name_part(record, part)
         assert self._current is not None
         origin = self._current.copied_from or self._current.origin
         keys = self._keys.setdefault(origin, ItemKeys(f"{self._form.name}/{origin}"))
         content = {name: value for name, value in data.items() if name not in ("usage", "occurred_at")}
-        return keys.next_key(_first(record, self._form.id), event_type, content)
+        return keys.next_key(_first(record, self._form.id), event_type, content), None
 
     def _announce(self, line: int | None) -> Iterator[Item]:
         session = self._current
@@ -152,13 +148,9 @@ class _Frame:
             self._started.add(session.origin)
             start = {"cwd": session.cwd, "model": session.model, "version": session.version}
             start |= {"git_branch": session.branch, **session.details, **occurred_at_field(session.time)}
-            yield start_event(self._form.name, session.origin, start, line)
-
-
-def start_event(name: str, origin: str, fields: Mapping[str, Any], line: int | None) -> ForeignEvent:
-    """Return the event with which a session of a format begins."""
-    data = fit_payload(EventType.SESSION_START, fields)
-    return ForeignEvent(f"{name}/{origin}/start", EventType.SESSION_START, data, line=line)
+            data = fit_payload(EventType.SESSION_START, start)
+            key = f"{self._form.name}/{session.origin}/start"
+            yield ForeignEvent(key, EventType.SESSION_START, data, line=line)
 
 
 def silent_kinds(name: str) -> frozenset[str]:

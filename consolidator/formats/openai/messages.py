@@ -134,12 +134,8 @@ def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
     elif first.startswith(b"["):
         yield from read_elements(path)
     elif first:
-        yield from _read_single_value(path)
-
-
-def _read_single_value(path: Path) -> Iterator[tuple[int | None, Any]]:
-    value = read_json(path, MAX_OBJECT_BYTES)
-    if isinstance(value, Problem) and value.reason.startswith(EXTRA_TEXT):
-        yield from read_values(path)  # JSONL with a first line longer than the head
-    else:
-        yield None, value
+        value = read_json(path, MAX_OBJECT_BYTES)
+        if isinstance(value, Problem) and value.reason.startswith(EXTRA_TEXT):
+            yield from read_values(path)  # JSONL with a first line longer than the head
+        else:
+            yield None, value

@@ -30,7 +30,6 @@ from consolidator.jobs.ledger import (
     Ledger,
     SessionFilter,
     Unit,
-    no_events_left,
     record_progress,
     recorded_run,
     resume_or_start_run,
@@ -135,7 +134,7 @@ class Backfill:
                         step = await self._derive(conn, unit.name, salt, run_id=unit.run_id, again=True)
                     await record_progress(conn, [unit], [step])
 
-        await ledger.run_phase(SESSIONS, derive, no_events_left)
+        await ledger.run_phase(SESSIONS, derive)
         await merge_agents(ledger, CandidateDecider(self.database), delete_unsupported=True)
         await write_warnings(self.database, self.settings.home)
         return await ledger.finish(await load_memory_report(ledger))
@@ -207,7 +206,7 @@ async def retry_dead_letters(
                 for unit in units:
                     await _retry_session(database, unit, reader, salt, run_or_letter_id, discard=discard)
 
-            await ledger.run_phase(SESSIONS, retry, no_events_left)
+            await ledger.run_phase(SESSIONS, retry)
         await merge_agents(ledger, CandidateDecider(database), delete_unsupported=True)
         async with database.connection() as conn:
             sums = await runs.sum_units(conn, ledger.run_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +15,11 @@ from consolidator.jobs.consolidation.session_worker import LearnPool, SessionWor
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
-from consolidator.jobs.ledger import CountUnlearned, Ledger, Unit, Work, no_events_left, record_progress
+from consolidator.jobs.ledger import Ledger, Unit, Work, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
-from consolidator.jobs.model.batches import open_batches
+from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
 from consolidator.llm.choice import ModelChoice, choose_model
@@ -42,9 +42,8 @@ class Phase:
 
     number: int
     name: str
-    add_units: Callable[[], Awaitable[int]]  # returns how many units are to be done
+    add_units: Callable[[], Coroutine[Any, Any, int]]  # returns how many units are to be done
     work: Work
-    count_unlearned: CountUnlearned
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class Night:
             self.started(len(due))
         # Even if batches were switched off since: those submitted are paid for.
         if self.choice.source == "configured" and not self.choice.is_agent:
-            async with open_batches(database, self.ledger.settings) as batches:
+            async with aclosing(ModelBatches(database, self.ledger.settings)) as batches:
                 await batches.collect()
         if self.reader is None:
             await settle_waiting(database, self.ledger.run_id, self.only)
@@ -91,14 +90,11 @@ class Night:
         if self.reader is not None:
             if not self.reader.calls.settings.batch:  # in batches each question is about one session
                 ahead = ReadAhead(database, settings, ledger.stop, self.reader, self.only, ledger.titles)
-                phases.append(
-                    Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run, no_events_left)
-                )
+                phases.append(Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run))
             late = LateExtraction(database, self.reader, ledger.stop)
-            phases.append(
-                Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run, no_events_left)
-            )
-        phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run, worker.count_unlearned))
+            phases.append(Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run))
+        ledger.count_unlearned = worker.count_unlearned
+        phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run))
         return [*phases, _merge_phase(ledger, decider)]
 
     def create_worker(self) -> SessionWorker:
@@ -113,7 +109,7 @@ class Night:
         report = await load_memory_report(ledger)
         await write_warnings(database, settings.home)
         if calls and calls.settings.batch:
-            async with open_batches(database, calls.settings) as batches:
+            async with aclosing(ModelBatches(database, calls.settings)) as batches:
                 await batches.submit()
                 calls.failure = calls.failure or batches.failure
         with open_span("phase", "phase embed"):
@@ -203,10 +199,10 @@ async def _run_phase(ledger: Ledger, phase: Phase, learner: SessionWorker | None
     units = await phase.add_units()
     with open_span("phase", f"phase {phase.name}", {"consolidator.units": units}):
         if learner is None or processes == 1:
-            await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
+            await ledger.run_phase(phase.number, phase.work)
             return
         async with aclosing(LearnPool(learner)) as pool:
-            await ledger.run_phase(phase.number, pool.run, phase.count_unlearned, workers=processes)
+            await ledger.run_phase(phase.number, pool.run, workers=processes)
 
 
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
@@ -239,7 +235,7 @@ def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupporte
                 await record_progress(conn, [unit], [unit.progress()])
                 await runs.set_note(conn, run_id, unit.kind, agent, changes.summarize() or None)
 
-    return Phase(MERGES, "merge", add_units, merge, no_events_left)
+    return Phase(MERGES, "merge", add_units, merge)
 
 
 async def load_memory_report(ledger: Ledger) -> dict[str, Any]:

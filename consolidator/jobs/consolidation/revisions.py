@@ -17,14 +17,7 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import ReadWindow, WatermarkMoved, WindowReader
-from consolidator.jobs.ledger import (
-    Ledger,
-    SessionFilter,
-    Unit,
-    no_events_left,
-    recorded_run,
-    resume_or_start_run,
-)
+from consolidator.jobs.ledger import Ledger, SessionFilter, Unit, recorded_run, resume_or_start_run
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
@@ -99,7 +92,7 @@ async def read_again(
         assert calls is not None
         reader = FactReader(calls, model, draft, fit_question(calls.settings, model))
         await ledger.add_units("draft", [session.id for session in chosen])
-        await ledger.run_phase(0, DraftReader(database, reader, stop).run, no_events_left)
+        await ledger.run_phase(0, DraftReader(database, reader, stop).run)
         report = await ledger.finish({"revision": draft, "calls": await calls.report()})
     return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(database, draft)}
 

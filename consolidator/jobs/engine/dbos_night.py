@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
@@ -60,7 +60,7 @@ class EngineProcess:
     _workflows: set[asyncio.Task[Any]] = field(default_factory=set)
     _has_left: bool = False
 
-    async def do(self, name: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+    async def do(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do a stage of a workflow in a task that knows nothing of DBOS; return its result.
 
         A stage that fails, or that ends because this process stops, never ends its workflow: it stays in the database
@@ -68,7 +68,7 @@ class EngineProcess:
         """
         task = self._stages.get(name)
         if task is None:
-            task = asyncio.create_task(_call(work), context=self.context.copy())
+            task = asyncio.create_task(work(), context=self.context.copy())
             self._stages[name] = task
             task.add_done_callback(lambda _: self._stages.pop(name, None))
         try:
@@ -147,10 +147,6 @@ class EngineProcess:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _call(work: Callable[[], Awaitable[T]]) -> T:
-    return await work()
 
 
 async def wait_forever() -> NoReturn:
@@ -320,7 +316,7 @@ async def _do_night(run_id: str) -> None:
     process, night = running(), _nights[run_id]
     process.join()
 
-    async def do(stage: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def do(stage: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         result: T = await DBOS.run_step_async({"name": stage}, process.do, (run_id, stage), work)
         return result
 
@@ -346,7 +342,7 @@ async def _do_batch(run_id: str, name: str, units: list[str]) -> None:
     process, night = running(), _nights[run_id]
     process.join()
     phase = next(phase for phase in night.list_phases() if phase.name == name)
-    work = partial(night.ledger.work_on, phase.number, units, phase.work, phase.count_unlearned)
+    work = partial(night.ledger.work_on, phase.number, units, phase.work)
     await process.do((run_id, name, *units), work)
 
 

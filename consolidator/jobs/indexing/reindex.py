@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
-from consolidator.jobs.ledger import Ledger, Unit, no_events_left, record_progress, recorded_run
+from consolidator.jobs.ledger import Ledger, Unit, record_progress, recorded_run
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.text.words import INDEX_VERSION
 from consolidator.settings import Settings
@@ -73,8 +73,8 @@ class Reindexing:
             self.started(units)
         async with recorded_run(ledger):
             await ledger.release_dead_owners()
-            await ledger.run_phase(FACTS, self._restore, no_events_left)
-            await ledger.run_phase(TURNS, self._restore, no_events_left)
+            await ledger.run_phase(FACTS, self._restore)
+            await ledger.run_phase(TURNS, self._restore)
             embedded = await embed_missing(self.database, self.settings, self.stop, run_id=ledger.run_id)
             if self.stop.is_set():
                 raise Interrupted("all words are indexed again, some vectors are missing: the next night adds them")

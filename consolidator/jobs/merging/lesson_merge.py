@@ -62,11 +62,7 @@ def _places(changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
 
 
 def _learn(
-    rows: Sequence[TraceRow],
-    tellings: Sequence[TellingRow],
-    person: str,
-    project: str,
-    provenance: Provenance,
+    rows: Sequence[TraceRow], tellings: Sequence[TellingRow], person: str, project: str, provenance: Provenance
 ) -> list[LessonRow]:
     traces: list[Trace] = []
     room = MAX_CALLS_LEARNED
@@ -91,10 +87,6 @@ def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenanc
         score=lesson.score,
         harm=lesson_harm(lesson.line, lesson.instead, project),
         body=strip_invisible_in(lesson.to_json()),
-        learned_at=provenance.now,
-        updated_at=provenance.now,
-        retired_at=None,
         forgotten_at=None,
-        run_id=provenance.run_id,
-        cause=provenance.cause,
+        **provenance.columns(),
     )

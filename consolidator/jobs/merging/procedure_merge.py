@@ -15,13 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.scope_learning import (
-    ALL_PROJECTS,
-    Audience,
-    hash_symbols,
-    learn_scope,
-    load_digests,
-)
+from consolidator.jobs.merging.scope_learning import ALL_PROJECTS, Audience, hash_symbols, learn_scope, load_digests
 from consolidator.memory.lessons.learning import LEARNING_VERSION
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.key_counts import encode_json
@@ -239,12 +233,8 @@ class _ScopeWriter:
             rank=procedure.rank,
             worth=procedure.worth,
             body=strip_invisible_in({**procedure.to_json(), "evidence": evidence}),
-            learned_at=self.provenance.now,
-            updated_at=self.provenance.now,
-            retired_at=None,
-            run_id=self.provenance.run_id,
-            cause=self.provenance.cause,
             audience=audience.name,
+            **self.provenance.columns(),
         )
 
     async def _load_quotes(self, published: Iterable[Procedure]) -> dict[CallKey, str]:

@@ -23,6 +23,9 @@ from consolidator.store.calls import error_records
 from consolidator.store.calls.error_records import RecordSummary
 
 _RECORDS_AT_ONCE = 2000  # whole records in memory at once, as far as solutions do not cite more
+# What a row has as the solution has it.
+_SAME = ("id", "agent", "project", "fingerprint", "tool", "confirmed", "sessions", "occurrences", "audience")
+_COUNTED = ("seq", "fingerprint", "status", "occurred_at", "tool", "symbol", "headline")  # of a record, likewise
 _SUMMARIES_AT_ONCE = 10_000  # summaries of records in memory at once, unless one fingerprint has more
 
 
@@ -111,15 +114,9 @@ def _occurrences(
                 root = summary.peer if audience == SHARED else summary.root_id
                 yield ErrorOccurrence(
                     ref=SessionRef(summary.session_id, root, agent, project, audience, summary.peer),
-                    seq=summary.seq,
-                    fingerprint=summary.fingerprint,
-                    status=summary.status,
-                    occurred_at=summary.occurred_at,
-                    tool=summary.tool,
-                    symbol=summary.symbol,
-                    headline=summary.headline,
                     tried=tuple(json.loads(summary.tried)) if summary.tried else (),
                     outcome=outcome,
+                    **{name: getattr(summary, name) for name in _COUNTED},
                 )
 
 
@@ -140,21 +137,9 @@ def _by_audience(records: Sequence[RecordSummary], min_people: int) -> Iterator[
 def _solution_row(solution: Solution, provenance: Provenance) -> SolutionRow:
     search = [solution.failed, solution.headline, *(fix.description for fix in solution.fixes)]
     return SolutionRow(
-        id=solution.id,
-        agent=solution.agent,
-        project=solution.project,
-        fingerprint=solution.fingerprint,
-        tool=solution.tool,
+        **{name: getattr(solution, name) for name in _SAME},
         headline=strip_invisible(solution.headline),
-        confirmed=solution.confirmed,
-        sessions=solution.sessions,
-        occurrences=solution.occurrences,
         search=strip_invisible(" ".join(search)),
         body=strip_invisible_in(solution.to_json()),
-        learned_at=provenance.now,
-        updated_at=provenance.now,
-        retired_at=None,
-        run_id=provenance.run_id,
-        cause=provenance.cause,
-        audience=solution.audience,
+        **provenance.columns(),
     )

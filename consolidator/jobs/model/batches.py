@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -19,21 +17,21 @@ from ulid import ULID
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelUnavailable
+from consolidator.jobs.model.calls import charge
 from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, ModelReply, classify_error, create_client, read_completion
-from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.nights import model_calls
-from consolidator.store.nights.model_calls import CallUsage
 from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.llm")
 MAX_QUESTIONS = 10_000  # of one batch
 COMPLETION_WINDOW = timedelta(hours=24)  # after which unanswered questions are asked directly
 SUBMISSION_TIMEOUT = timedelta(hours=1)  # after which a batch without the provider's id is given up
+HALF_PRICE = 2  # what providers divide the price of a batch by
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _FINISHED = ("completed", "failed", "expired", "cancelled")
 
@@ -70,7 +68,9 @@ class ModelBatches:
         except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
             log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
             cause = classify_error(error) if isinstance(error, openai.APIError) else error
-            self._note_failure(cause)
+            # A provider without batches (404) can be asked directly.
+            if isinstance(cause, ModelUnavailable) and cause.is_permanent and cause.status != HTTPStatus.NOT_FOUND:
+                self.failure = str(cause)
             charged = isinstance(cause, ModelUnavailable) and cause.may_be_charged
             await self._finish(batch_id, {}, "refused", may_be_charged=charged)
             return 0
@@ -106,11 +106,6 @@ class ModelBatches:
             return await self._finish(batch.id, {}, "overdue", may_be_charged=True)
         return 0
 
-    def _note_failure(self, cause: Exception) -> None:
-        """Keep why nothing can be asked; a provider without batches (404) can be asked directly."""
-        if isinstance(cause, ModelUnavailable) and cause.is_permanent and cause.status != HTTPStatus.NOT_FOUND:
-            self.failure = str(cause)
-
     async def _cancel(self, batch_id: str) -> None:
         """Cancel a batch, since nobody will collect its answers."""
         import openai
@@ -142,7 +137,7 @@ class ModelBatches:
                     stored += 1
         return stored
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections to the server."""
         await self.client.close()
 
@@ -187,7 +182,9 @@ class ModelBatches:
             await self._fail_question(conn, question, reason, may_be_charged=is_ok, reply=reply)
             return False
         now = self.database.clock.now()
-        await model_calls.settle_call(conn, question.call_id, _usage(question, reply, "answered in a batch"), now=now)
+        await model_calls.settle_call(
+            conn, question.call_id, charge(reply, "answered in a batch", share=HALF_PRICE), now=now
+        )
         exists = question.session_id is None or question.session_id in existing
         if exists:
             await model_calls.save_answer(
@@ -208,31 +205,9 @@ class ModelBatches:
     ) -> None:
         now, outcome = self.database.clock.now(), f"failed: {reason}"
         if reply is not None:
-            await model_calls.settle_call(conn, question.call_id, _usage(question, reply, outcome), now=now)
+            await model_calls.settle_call(conn, question.call_id, charge(reply, outcome, share=HALF_PRICE), now=now)
         else:
             await model_calls.release_call(
                 conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
             )
         await model_calls.finish_question(conn, question.key, "failed")
-
-
-def _usage(question: ModelQuestionRow, reply: ModelReply, outcome: str) -> CallUsage:
-    """Return what a question used, at the half price of a batch."""
-    cost = calculate_cost(
-        question.model,
-        input_tokens=reply.input_tokens,
-        cached_tokens=reply.cached_tokens,
-        output_tokens=reply.output_tokens,
-    )
-    half = None if cost is None else cost / Decimal(2)
-    return CallUsage(reply.input_tokens, reply.cached_tokens, reply.output_tokens, half, outcome)
-
-
-@asynccontextmanager
-async def open_batches(database: Database, settings: Settings) -> AsyncIterator[ModelBatches]:
-    """Yield the batches of a database; their connections are closed at the end."""
-    batches = ModelBatches(database, settings)
-    try:
-        yield batches
-    finally:
-        await batches.close()

@@ -166,7 +166,8 @@ class ModelCalls:
 
         async def call(call_id: str) -> list[list[float]]:
             result = await self.embedder.embed(model, texts)
-            usage = _usage(model, input_tokens=result.tokens)
+            cost = calculate_cost(model, input_tokens=result.tokens, output_tokens=0)
+            usage = CallUsage(result.tokens, 0, 0, cost, "answered")
             async with self.database.transaction() as conn:
                 await model_calls.settle_call(conn, call_id, usage, now=self.database.clock.now())
             return result.vectors
@@ -234,7 +235,9 @@ class ModelCalls:
                     wait = f"{error.retry_after:.0f} s"
                     self.stop_calls(f"{error}; it asks for a pause of {wait}, longer than a run waits")
                 if self.stop_reason is not None or attempt + 1 == MAX_ATTEMPTS:
-                    self._count_failure(error)
+                    self._failures_in_a_row += 1
+                    if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
+                        self.stop_calls(f"{self._failures_in_a_row} calls in a row failed, the last one: {error}")
                     raise
                 await self.sleep(self._retry_wait(attempt, error))
             except ModelError as error:
@@ -312,7 +315,7 @@ class ModelCalls:
             # Lock the sessions first, as an erasure does, so that neither waits for the other in a circle.
             named = {session for _, session, _ in answers if session is not None}
             existing = await sessions.lock_shared(conn, list(named))
-            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
+            await model_calls.settle_call(conn, call_id, charge(reply), now=now)
             for key, session, text in answers:
                 if session is None or session in existing:
                     await model_calls.save_answer(
@@ -329,11 +332,6 @@ class ModelCalls:
                 conn, call_id, outcome=outcome, now=self.database.clock.now(), may_be_charged=charged
             )
             await model_calls.set_outcome(conn, call_id, outcome)
-
-    def _count_failure(self, error: ModelUnavailable) -> None:
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
-            self.stop_calls(f"{self._failures_in_a_row} calls in a row failed, the last one: {error}")
 
     def _retry_wait(self, attempt: int, error: ModelUnavailable) -> float:
         """Return how many seconds to wait: what the server asks for, else exponential backoff with jitter."""
@@ -368,22 +366,11 @@ def plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
     return PlannedCall(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
 
 
-def _reply_usage(reply: ModelReply) -> CallUsage:
-    return _usage(
-        reply.model,
-        input_tokens=reply.input_tokens,
-        cached_tokens=reply.cached_tokens,
-        output_tokens=reply.output_tokens,
-        cost=reply.cost,
-    )
-
-
-def _usage(
-    model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0, cost: Decimal | None = None
-) -> CallUsage:
-    """Return what an answered call used, with its cost: what was reported, else by the model's price."""
+def charge(reply: ModelReply, outcome: str = "answered", *, share: int = 1) -> CallUsage:
+    """Return what a call used, and its cost: what was reported, else by the model's price, of which it has a share."""
+    cost = reply.cost
     if cost is None:
-        cost = calculate_cost(
-            model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens
-        )
-    return CallUsage(input_tokens, cached_tokens, output_tokens, cost, "answered")
+        tokens = {name: getattr(reply, name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
+        cost = calculate_cost(reply.model, **tokens)
+    cost = None if cost is None else cost / share
+    return CallUsage(reply.input_tokens, reply.cached_tokens, reply.output_tokens, cost, outcome)

@@ -40,15 +40,14 @@ from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations import (
+from consolidator.memory.observations.observation import (
     CHANGED,
     KnownObservation,
     ProjectWords,
     is_changed,
     read_observations,
-    read_origins,
-    words_of_names,
 )
+from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import split_words
 from consolidator.models.event import Event
@@ -228,8 +227,8 @@ class FactReader:
                 item = KnownObservation(shown.subject, shown.predicate, shown.value, shown.sentence)
                 observed.setdefault(item.name, item)
 
-    def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
-        """Return the question about one chunk."""
+    def build_request(self, chunk: TranscriptChunk | SharedQuestion, hint: str = "") -> ModelRequest:
+        """Return the question about one chunk, or about several."""
         return ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
 
     async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, known: Known) -> ReadResult:
@@ -254,9 +253,7 @@ class FactReader:
         repair = plan_repair(chunk, answer)
         if repair is None:
             return answer
-        request = ModelRequest(
-            "extract", self.model, SYSTEM, repair.chunk.render(), "facts", SCHEMA, MAX_TOKENS, turns=repair.turns()
-        )
+        request = replace(self.build_request(repair.chunk), turns=repair.turns())
         try:
             return repair.merge(await self.calls.ask(request, session=source.session.session_id))
         except ModelError as error:
@@ -386,10 +383,8 @@ class SharedReader:
         if self.bad_answers_in_a_row >= MAX_BAD_SHARED_ANSWERS:
             return
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
-        prompt = question.render()
         known = await reader.load_known(session)
-        hint = known.hint(question.chunks, reader.shared_tokens)
-        request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
+        request = reader.build_request(question, known.hint(question.chunks, reader.shared_tokens))
         try:
             parts = [(chunk.key, chunk.session_id) for chunk in group]
             answers = await reader.calls.ask_shared(request, parts, partial(_split, question))

@@ -57,18 +57,6 @@ def judge_fact(
     return Verdict(objection, LOOSENS if is_loosening and objection is None else None)
 
 
-def is_speaker(subject: str, line: TranscriptLine, session: SessionContext) -> bool:
-    """Tell whether a subject is the speaker of a line: "user", or their name; the peer, where no line has a name."""
-    name, own = subject.strip().casefold(), line.speaker or session.peer or ""
-    return name in PERSONS_NAMES or (bool(_names(name)) and _names(name) <= _names(own))
-
-
-def is_project(subject: str, project: str | None) -> bool:
-    """Tell whether a subject is the name or the path of a project."""
-    names = {project, PurePosixPath(project).name, PureWindowsPath(project).name} if project else set()
-    return subject.strip().casefold() in {name.casefold() for name in names if name}
-
-
 def _objection_to_subject(
     fact: Mapping[str, Any], line: TranscriptLine, quote: str, chunk: TranscriptChunk, session: SessionContext
 ) -> str | None:
@@ -79,11 +67,15 @@ def _objection_to_subject(
     subject = str(fact["subject"])
     speakers = {other.speaker for other in (*chunk.context, *chunk.lines) if other.speaker}
     people = frozenset().union(*map(_names, (*speakers, session.peer or "")))
-    if is_speaker(subject, line, session):
+    name = subject.strip().casefold()
+    own = _names(line.speaker or session.peer or "")  # the peer, where no line has a name
+    if name in PERSONS_NAMES or (_names(name) and _names(name) <= own):
         return NOT_THE_SPEAKER if fact["about"] == "other" else None
     if fact["about"] == "speaker" and _names(subject) & people:
         return NOT_THE_SPEAKER
-    if fact["about"] != "other" or is_project(subject, session.project) or subject.casefold().startswith("user's "):
+    project = session.project or ""
+    projects = {each.casefold() for each in (project, PurePosixPath(project).name, PureWindowsPath(project).name)}
+    if fact["about"] != "other" or name in projects or name.startswith("user's "):
         return None
     sentence = sentence_around(line.text, quote)
     spoken = people | _names(line.text.partition(sentence)[0] + sentence)
@@ -102,22 +94,22 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     lines = (*chunk.context, *chunk.lines)
     own_text = " ".join(_own_text(line, str(fact["value"])) for line in lines)
     own = content_words(own_text)
-    others = content_words(" ".join([*map(_others_text, lines), *(words for _, words, _ in chunk.origins.told)]))
+    agents = (f"{line.text} {line.detail or ''} {line.outcome or ''}" for line in lines if not line.is_persons)
+    told = (words for _, words, _ in chunk.origins.told)
+    others = content_words(" ".join([*agents, *(line.quoted for line in lines), *told]))
     spoken = set(re.findall(r"\w+", own_text.casefold()))
     for token in re.findall(r"\w+", f"{fact['value']} {fact['sentence']}"):  # "SendGrid", of which they say "sendgrid"
         own |= content_words(token) if token.casefold() in spoken else frozenset()
     sentence = _DATE.sub(" ", str(fact["sentence"]))
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
     details = name_words(_GERMAN_NOUN.sub(r"\1", sentence)) | content_words(" ".join(numbers(sentence)))
+    subject = content_words(str(fact["subject"]))
+    if any(has_form(word, own) for word in subject):  # "GitHub Copilot", which they call "github"
+        details -= subject
     if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
-    everything = (stated | content_words(sentence)) - content_words(str(fact["subject"]))
+    everything = (stated | content_words(sentence)) - subject
     return NOT_ITS_WORDS if everything and not any(has_form(word, own) for word in everything) else None
-
-
-def _others_text(line: TranscriptLine) -> str:
-    """Return what a line holds that no person says themselves."""
-    return line.quoted if line.is_persons else f"{line.text} {line.detail or ''} {line.outcome or ''}"
 
 
 def _own_text(line: TranscriptLine, value: str) -> str:

@@ -191,7 +191,11 @@ def _objection(candidate: Candidate, operation: str, target: ExistingFact, repla
     if not target.forgotten and trust_tier(candidate.trust) != trust_tier(target.trust):
         return f"a {candidate.trust}'s word beside a {target.trust}'s"
     if operation == "supersede":
-        return _objection_to_superseding(candidate, target)
+        if target.forgotten:
+            return "a person does not want its target believed"
+        if not (candidate.single_valued and target.single_valued):
+            return "both may be true at once"
+        return "the same value" if normalize_value(candidate.value) == normalize_value(target.value) else None
     if similarity.is_negated(candidate.sentence) != similarity.is_negated(target.sentence):
         return "one of them is a denial"
     candidate_text, target_text = f"{candidate.sentence} {candidate.value}", f"{target.sentence} {target.value}"
@@ -202,13 +206,3 @@ def _objection(candidate: Candidate, operation: str, target: ExistingFact, repla
         return f"it would lose {lost}" if lost else None
     lost = similarity.lost_details(candidate_text, target_text)
     return f"its target does not say {lost}" if lost and not target.forgotten else None
-
-
-def _objection_to_superseding(candidate: Candidate, target: ExistingFact) -> str | None:
-    if target.forgotten:
-        return "a person does not want its target believed"
-    if not (candidate.single_valued and target.single_valued):
-        return "both may be true at once"
-    if normalize_value(candidate.value) == normalize_value(target.value):
-        return "the same value"
-    return None

@@ -121,7 +121,7 @@ def _make_candidate(
         value=value,
         sentence=sentence,
         kind=fact["kind"],
-        confidence="explicit" if trust == "user" else "inferred",
+        confidence="explicit" if trust == "user" and not line.is_choice else "inferred",
         trust=trust,
         quote=quotes[0],
         single_valued=fact["single_valued"],

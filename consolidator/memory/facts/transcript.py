@@ -85,7 +85,7 @@ class TranscriptLine:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What a session shows of where an agent's words come from; `observations.read_origins` reads it."""
+    """What a session shows of where an agent's words come from; `observations.origins` reads it."""
 
     told: tuple[tuple[int, str, bool], ...] = ()  # by others: the seq, the words, whether by strangers
     read: tuple[tuple[int, str], ...] = ()  # in files of the project, folded

@@ -182,16 +182,12 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             worked = [s for s in call.segments if s.ok and s.operation == segment.operation]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
-                shown = _without_operands(match) if is_flag else match.shown
+                shown = " ".join([match.bare_call, *match.options[:2]]) if is_flag else match.shown
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
     needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
     return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
-
-
-def _without_operands(segment: Segment) -> str:
-    return " ".join([segment.bare_call, *segment.options[:2]])
 
 
 def _operations_without(history: History, wrapper: str, program: str) -> list[str]:

@@ -289,9 +289,9 @@ def _finds_more(history: History) -> Iterator[Lesson]:
                 purpose, operation = segment_purpose(segment), segment.operation
                 if segment.ok and purpose in ("lint", "test", "typecheck"):
                     passed[operation] = purpose
-                # A type check is held against all others, a test against other tests alone.
+                # A type check is held against all others, a test against other tests alone; chosen tests are in work.
                 others = {name for name in passed if name != operation and purpose in ("typecheck", passed[name])}
-                finds = purpose == "typecheck" or (purpose == "test" and operation != main_test)
+                finds = purpose == "typecheck" or (purpose == "test" and operation != main_test and not segment.options)
                 if segment.ok is False and finds and others and not history.did_not_run(call):
                     passed_before[operation].update(others)
                     cases[operation].add(session, call)

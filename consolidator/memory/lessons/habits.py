@@ -212,7 +212,10 @@ def _collect_units(history: History) -> _Units:
                 unit.files.add(path)
                 unit.last = call
             for segment in call.segments if unit.files else ():
-                if segment.ok and _may_follow(segment_purpose(segment), segment.operation):
+                # What makes something of changed files may follow; checks and formatters run after any change.
+                purpose = segment_purpose(segment)
+                is_build = purpose == "build" and ":" in segment.operation
+                if segment.ok and (is_build or purpose in ("generate", "install", "migrate")):
                     unit.commands.add(segment.operation)
                 if segment.ok and segment.operation == "git commit" and unit.files:
                     units.append(unit)
@@ -220,11 +223,6 @@ def _collect_units(history: History) -> _Units:
         if unit.files:
             units.append(unit)
     return _Units([unit for unit in units if len(unit.files) <= MAX_UNIT_FILES])
-
-
-def _may_follow(purpose: str | None, operation: str) -> bool:
-    """Whether an operation makes something of changed files; checks and formatters run after any change."""
-    return purpose in ("generate", "install", "migrate") or (purpose == "build" and ":" in operation)
 
 
 def _changes(history: History) -> Iterator[Lesson]:
@@ -267,6 +265,7 @@ def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]
                 f"After a change of {code(pattern)} {code(command)} is run ({len(both)} of {len(by_pattern[pattern])} "
                 "times).",
                 1.5 * len(units.roots(both)),
+                match={"files": pattern},
             )
 
 
@@ -323,7 +322,9 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     ranked = []
     for first, second in combinations(eligible, 2):
         # Code beside code says nothing: some file is changed with everything.
-        if (first + second).count("*") > 1 or _ending(first) == _ending(second) or not _are_apart(first, second):
+        one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+        contains = one.startswith(other) or other.startswith(one)
+        if (first + second).count("*") > 1 or _ending(first) == _ending(second) or contains:
             continue
         both = items[first] & items[second]
         confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
@@ -348,9 +349,3 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
 
 def _ending(path: str) -> str:
     return path.rpartition(".")[2]
-
-
-def _are_apart(first: str, second: str) -> bool:
-    """Whether two patterns lie in different folders of which none contains the other."""
-    one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
-    return not one.startswith(other) and not other.startswith(one)

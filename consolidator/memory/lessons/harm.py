@@ -10,6 +10,7 @@ import re
 
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.harm_in_text import text_harm
+from consolidator.memory.calls.shell_programs import SUBCOMMAND_PROGRAMS
 from consolidator.memory.facts.orders import commands_memory, fold_for_rules, is_order, overrides_instructions
 from consolidator.memory.solutions.line_kinds import ERROR_WORD, NOT_THERE, NOT_UNDERSTOOD
 
@@ -68,7 +69,8 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     if _OUT.search(name) or _HOST.search(name) or ".git/" in name:
         return LEADS_OUT
     words = name.split()
-    is_prose = len(words) > MAX_WORDS_OF_NAME and all(word.strip(".,;:!?'\"").isalpha() for word in words)
+    is_prose = sum(word not in SUBCOMMAND_PROGRAMS for word in words) > MAX_WORDS_OF_NAME
+    is_prose = is_prose and all(word.strip(".,;:!?'\"").isalpha() for word in words)
     is_long = len(name) > MAX_NAME or any(len(word) >= MAX_WORD for word in words)
     is_none = is_long or not name.isprintable() or _MARKUP.search(name) is not None
     return SPEAKS if is_prose or is_none or _speaks(_SEPARATORS.sub(" ", name)) else None

@@ -26,6 +26,7 @@ from consolidator.models.injection import TellingRow
 
 MAX_GAP = 300.0  # seconds between two calls; what is longer is a pause
 COST_WITHIN = 12  # calls after a failure, among which is the one that worked
+HABITS = ("together", "follow_up", "finds_more")  # no call fails where they are left out
 _SESSION: Key = ("session",)  # the situation of what can come in any session, and shows only where it fails
 
 
@@ -105,12 +106,12 @@ class _Chances:
                 self._by_situation[situation].append(number)
             if lesson.kind == "always_fails" and (kind := lesson.match.get("kind")) is not None:
                 self._failing[kind, *(lesson.match[name] for name in MATCH_NAMES[kind])] = number
-        self._together = [number for number, lesson in enumerate(lessons) if lesson.kind == "together"]
+        self._habits = [number for number, lesson in enumerate(lessons) if lesson.kind in HABITS]
         self._chances: dict[tuple[str, int], _Chance] = {}
 
     def count(self) -> list[Worth]:
         """Return the sums of each lesson."""
-        worths = [Worth(is_habit=lesson.kind == "together") for lesson in self._lessons]
+        worths = [Worth(is_habit=lesson.kind in HABITS) for lesson in self._lessons]
         for _, number in {(s.root, number) for s in self._history.sessions for number in self._tellings[s.session_id]}:
             worths[number].sessions += 1
         started = {session.session_id: call.at for session in self._history.sessions for call in session.calls[:1]}
@@ -138,7 +139,7 @@ class _Chances:
         }
         for number in self._by_situation[_SESSION] if session.calls else ():
             self._open(session, number, told_from.get(number) == 0)
-        for number in self._together if session.calls else ():
+        for number in self._habits if session.calls else ():
             neglected = _neglects(self._lessons[number], session)
             if neglected is not None and (chance := self._open(session, number, told_from.get(number) == 0)):
                 chance.failed |= neglected
@@ -274,7 +275,14 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
 
 
 def _neglects(lesson: Lesson, session: TracedSession) -> bool | None:
-    """Whether a session changed some of the files that change together, but not all; None where it changed none."""
+    """Whether a session changed files of a habit and left the others, or what is run then, out; None without any."""
+    if lesson.kind != "together":
+        files = lesson.match.get("files", "*")
+        is_changed = [
+            c.kind == "edit" and c.ok and fnmatch(session.relative(c.path) or "", files) for c in session.calls
+        ]
+        later = session.calls[is_changed.index(True) :] if any(is_changed) else ()
+        return all(segment.operation != lesson.key for call in later for segment in call.segments) if later else None
     edited = {session.relative(call.path) or "" for call in session.calls if call.kind == "edit" and call.ok}
     places = [f"{folder}/*" for folder in lesson.match.get("folders", ())] or lesson.key.split(" ")
     changed = [any(fnmatch(path, place) for path in edited) for place in places]

@@ -101,16 +101,12 @@ def _answers_of_shell(
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
-        for lesson in lessons:
-            if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):
-                yield Told(lesson, lesson.line, lesson.instead)
+        parts = set((named := find_repository(line) or "").split("/")) - {""}
+        for lesson in lessons:  # a call names another repository with the owner or the name of the project's own
+            own = lesson.instead if lesson.kind == "constant" else None
+            if own and named != own and parts & set(own.split("/")):
+                yield Told(lesson, lesson.line, own)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
-
-
-def _is_mistaken(line: str, repository: str) -> bool:
-    """Whether a call names another repository with the owner or the name of the project's own."""
-    named = find_repository(line)
-    return named not in (None, repository) and bool(set(str(named).split("/")) & set(repository.split("/")))
 
 
 def _answers_of_tool(
@@ -131,7 +127,7 @@ def _answers_of_tool(
 def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
     """Whether a failed call is of a lesson's kind: of the one about tabs, an edit of lines that begin with spaces."""
     text = arguments.get("old_string") if isinstance(arguments, dict) else None
-    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  ", text) is not None)
+    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  (?! *\d+\u2192)", text) is not None)
 
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:

@@ -195,7 +195,8 @@ class TraceFold:
     def _trace_output(self, traced: TracedCall, acting: list[Segment], text: str) -> None:
         folders = dict.fromkeys(match[1] for match in _FOLDER.finditer(text[:MAX_SCANNED]))
         traced.folders = [self._redact(folder) for folder in list(folders)[:MAX_FOLDERS]]
-        checks = [self._redact(name) for name in find_checks(text)]
+        named = _CHECK.finditer(text[:MAX_SCANNED])  # what a commit or a task runner names as run
+        checks = [self._redact(match[match.lastgroup or 0].strip()[:120]) for match in named]
         if any(segment.operation == "git commit" for segment in acting):
             traced.checks = checks[:MAX_CHECKS]
         elif checks and len(acting) == 1 and f"$ {checks[0]}" in text:
@@ -228,11 +229,6 @@ def _ends_of(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
-
-
-def find_checks(text: str) -> list[str]:
-    """Return what the output of a commit, or of a task runner, names as run, in order."""
-    return [match[match.lastgroup or 0].strip()[:120] for match in _CHECK.finditer(text[:MAX_SCANNED])]
 
 
 def call_mark(call_id: str) -> int:

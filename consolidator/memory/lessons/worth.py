@@ -79,9 +79,10 @@ class Worth(Plain):
         trust = self.told.sessions / (self.told.sessions + PRIOR_CHANCES)
         return 1 + trust * (self.untold.share - self.told.share)
 
-    def describe(self, failure: str = "the failure came back") -> str:
+    def describe(self) -> str:
         """Return the figure in words; "" where there is none."""
         told, untold = self.told, self.untold
+        failure, failed = ("it was left out", "was") if self.is_habit else ("the failure came back", "failed")
         parts = [f"told in {self.sessions} session{'' if self.sessions == 1 else 's'}"] if self.sessions else []
         if told.sessions:
             low, high = wilson_interval(told.failed, told.sessions)
@@ -89,7 +90,7 @@ class Worth(Plain):
         if told.misled:
             parts.append(f"what it advises could not run in {told.misled}")
         if untold.sessions:
-            parts.append(f"untold it failed in {untold.failed} of {untold.sessions}")
+            parts.append(f"untold it {failed} in {untold.failed} of {untold.sessions}")
         if untold.calls:
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")

@@ -10,7 +10,7 @@ from consolidator.memory.lessons.history import TracedSession
 from consolidator.memory.lessons.segments import split_line
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.lessons.worth import HARM_LEVEL, Chances, probability_less
-from consolidator.memory.procedures.compiling import CompiledProcedure, CompiledStep
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure, CompiledStep
 
 MIN_SESSIONS = 2  # that did it in another way
 

@@ -102,10 +102,13 @@ def exclude_shared(procedures: Iterable[Procedure], shared: Mapping[tuple[str, .
 
 
 def measure_worth(symbols: Sequence[str], support: int, cohesion: float, is_telling: Callable[[str], bool]) -> float:
-    """Return what telling a pattern is worth; 0 where it is listed only on request."""
-    distinct = set(map(display_name, symbols))
+    """Return what telling a pattern is worth; 0 where it is listed only on request.
+
+    A task behind two wrappers is one step, and an edit at the end begins the next round.
+    """
+    distinct = {display_name(symbol).removesuffix(" >").split()[-1] for symbol in symbols}
     telling = sum(map(is_telling, set(symbols)))
-    if len(distinct) < MIN_DISTINCT or telling < MIN_TELLING or cohesion < MIN_COHESION:
+    if len(distinct) < MIN_DISTINCT or telling < MIN_TELLING or cohesion < MIN_COHESION or is_edit(symbols[-1]):
         return 0.0
     return float(support * (telling - 1))
 

@@ -35,6 +35,11 @@ _QUESTION_WORD = re.compile(
     r"aren't|doesn't|don't (?:we|you|i|they)|am)\b",
     re.IGNORECASE,
 )
+_ASKS = re.compile(  # whoever answers, tells: an order of the moment
+    r"(?:(?:tell|show|remind|teach) (?:me|us)|explain|describe|clarify) (?:to (?:me|us) )?"
+    r"(?:how|what|why|who|where|which|whether)\b",
+    re.IGNORECASE,
+)
 _HYPOTHESIS = re.compile(
     r"(?:if(?! [^,]{3,80}, (?:then )?(?:please )?(?:always|never)\b)|suppose|imagine|assume|assuming|let's say|say|"
     r"what if|maybe|perhaps|possibly|in case|unless|for (?:example|instance)|e\.g|"
@@ -118,9 +123,8 @@ def is_question(sentence: str) -> bool:
     bare = _without_lead_in(sentence)
     if _POLITE_REQUEST.match(bare):
         return False
-    return sentence.rstrip("\"') ").endswith("?") or (
-        bool(_QUESTION_WORD.match(bare)) and not sentence.endswith((".", "!"))
-    )
+    asks = sentence.rstrip("\"') ").endswith("?") or _ASKS.match(bare) is not None
+    return asks or (_QUESTION_WORD.match(bare) is not None and not sentence.endswith((".", "!")))
 
 
 def is_hypothetical(sentence: str) -> bool:

@@ -17,6 +17,7 @@ SUMMARY_TAG, SCRATCHPAD_TAG, EARLIER_TAG = "session-summary", "working_memory", 
 _TAGS = f"{SUMMARY_TAG}|{SCRATCHPAD_TAG}|{EARLIER_TAG}"
 _RECALL_BLOCK = re.compile(rf"{re.escape(RECALL_BEGIN)}.*?(?:{re.escape(RECALL_END)}|\Z)", re.DOTALL | re.IGNORECASE)
 _OTHER_BLOCK = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
+_CITATION = re.compile(r"\[(?:[a-z]+:|(?=[a-z]_))((?:[a-z]_)?[0-9a-f]{6,})\]")
 _MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
@@ -37,3 +38,8 @@ def escape_markers(text: str) -> str:
 def wrap_block(text: str, tag: str) -> str:
     """Return a text as a block of a context; nothing in the text can end the block."""
     return f"<{tag}>\n{escape_markers(text)}\n</{tag}>"
+
+
+def find_citations(text: str | None) -> list[str]:
+    """Return the ids of what memory cites in a text, each once."""
+    return list(dict.fromkeys(_CITATION.findall(text or "")))

@@ -21,11 +21,6 @@ T = TypeVar("T", "RecordedCall", "RecordedTurn")
 Status = Literal["same", "changed", "removed", "added"]
 _COUNTS = ("answers", "calls", "input_tokens", "cached_tokens", "output_tokens")
 _PREVIEW = 300  # characters of a result that are shown
-PriceFunction = Callable[[str, int, int, int], Decimal | None]  # (model, input, cached, output tokens) -> USD
-
-
-def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:
-    return calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +88,8 @@ class RecordedTurn:
 class RunFold:
     """Folds events into turns."""
 
-    def __init__(self, price: PriceFunction = _price) -> None:
+    def __init__(self) -> None:
         self.turns: list[RecordedTurn] = []
-        self._price = price
         self._open: dict[str, list[RecordedCall]] = {}  # calls without a result, by call_id: logs may reuse one
         self._answered: dict[str, RecordedTurn] = {}  # by message_id of the answer
         self._is_at_work = False  # whether a message is open, or the model is to go on after a call
@@ -150,7 +144,8 @@ class RunFold:
             turn.answers.append(text)
         counts = usage if isinstance(usage, dict) else {}
         read, cached, written = (int(counts.get(name) or 0) for name in ("input", "cached", "output"))
-        cost = self._price(str(event.data.get("model") or ""), read, cached, written) if counts else Decimal(0)
+        tokens = {"input_tokens": read, "cached_tokens": cached, "output_tokens": written}
+        cost = calculate_cost(str(event.data.get("model") or ""), **tokens) if counts else Decimal(0)
         turn.figures += Figures(1, 0, read, cached, written, cost)
 
 

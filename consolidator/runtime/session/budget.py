@@ -174,8 +174,3 @@ async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, n
     values = {"call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
     await spend.settle(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
     return cost
-
-
-async def settle_open_calls(conn: Connection, session_id: str, *, now: datetime) -> int:
-    """Settle the calls that a dead process left open, at their reserve, and return how many. Needs the lease."""
-    return await spend.settle_open(conn, session_id, now)

@@ -417,12 +417,7 @@ async def pin_template(conn: Connection, viewer: Viewer, request: R) -> R:
 
 
 async def _begin(
-    conn: Connection,
-    database: Database,
-    session: SessionRow,
-    request: SessionRequest,
-    setup: _Setup,
-    principal: str,
+    conn: Connection, database: Database, session: SessionRow, request: SessionRequest, setup: _Setup, principal: str
 ) -> None:
     """Store what a new session begins with, log its start, and move its marks past it: nobody has to answer that."""
     now = database.clock.now()

@@ -21,11 +21,11 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.session import SessionRow
 from consolidator.process import has_ended, owner_name
-from consolidator.runtime.session import budget
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult, AppendStatement
 from consolidator.store.turns import lease as store
+from consolidator.store.turns import spend
 
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
@@ -185,7 +185,7 @@ async def hold_session(database: Database, session_id: str, *, seconds: float) -
         if lease.session.reserved:  # by a dead process: only a holder of the session reserves money
             with boundary("commit spend"):
                 async with database.connection() as conn:
-                    await budget.settle_open_calls(conn, session_id, now=database.clock.now())
+                    await spend.settle_open(conn, session_id, database.clock.now())
         yield lease
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from consolidator.memory.procedures.compiling import ProcedureRun
+    from consolidator.memory.procedures.compiled_procedure import ProcedureRun
     from consolidator.runtime.session.changes import SessionChange
 
 FailureReason = Literal["rejected", "aborted", "timeout"]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.memory.procedures.compiling import CompiledProcedure, ProcedureRun, StepRefused
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure, ProcedureRun, StepRefused
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.tools.tool import BadArguments, BoundCall, CallContext, Tool
@@ -42,7 +42,7 @@ def procedure_tool(procedure: CompiledProcedure) -> Tool:
     return Tool(
         procedure.name,
         f"{procedure.title}, as {len(procedure.sessions)} sessions here did it: makes these calls one after the other, "
-        "and stops at the first that does not go as it did then.",
+        f"and stops at the first that does not go as it did then. {procedure.by_agent}".rstrip(),
         procedure.schema,
         partial(_begin, is_dry_run=True),
         bind,

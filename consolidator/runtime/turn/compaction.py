@@ -148,12 +148,7 @@ async def _load_plan(
 
 
 async def _summarize(
-    database: Database,
-    session_id: str,
-    writer: SummaryWriter,
-    prompt: str,
-    words: int,
-    epoch: int | None,
+    database: Database, session_id: str, writer: SummaryWriter, prompt: str, words: int, epoch: int | None
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
     request = ModelRequest(

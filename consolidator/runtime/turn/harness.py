@@ -11,7 +11,7 @@ from consolidator.context.compaction import CompactionHooks
 from consolidator.context.reader import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
-from consolidator.memory.procedures.compiling import CompiledProcedure
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.routing import RoutePolicy

@@ -11,6 +11,7 @@ from consolidator.context.reader import DEFAULT_STRATEGY, find_strategy
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.llm.tokens import count_tokens, settled_tokens
+from consolidator.memory.text.recall_markers import find_citations
 from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import budget
@@ -41,6 +42,7 @@ class RequestPlan:
     withheld: tuple[int, ...]  # seqs of messages up to it that wait for the end of the turn
     route: RouteDecision | None = None  # a policy's choice of the model, not logged yet
     purpose: RoutePurpose = "turn"
+    cited: tuple[str, ...] = ()  # memory that the context shows
 
     def log_data(self, message_id: str) -> dict[str, Any]:
         """Return the data of the call's ThinkingStart event."""
@@ -51,6 +53,7 @@ class RequestPlan:
             "prompt_tokens": self.tokens,
             "upto_seq": self.upto_seq,
         }
+        data |= {"recalled": list(self.cited)} if self.cited else {}
         return {**data, "held": list(self.withheld)} if self.withheld else data
 
     def usage(self, answer: StreamedAnswer) -> Usage:
@@ -157,6 +160,7 @@ async def plan_request(
         withheld,
         decision or route,
         turn_purpose(session),
+        tuple(find_citations(recalled)) if any(part.name == "recalled" for part in context.parts) else (),
     )
 
 

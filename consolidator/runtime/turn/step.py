@@ -44,7 +44,7 @@ from consolidator.store.queries import RowQuery, fetch_together
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import generation as store
-from consolidator.store.turns import turns
+from consolidator.store.turns import spend, turns
 from consolidator.store.turns.context import SessionView, load_view
 
 MAX_ATTEMPTS = 3  # to call the model within one step
@@ -194,7 +194,7 @@ class SessionStepper:
             chunks = await store.read_chunks(conn, session.id, generation.message_id, low=session.created_at)
             delivered = await store.get_delivered_seq(conn, session.id, generation.message_id, self.delivery.channel)
             with boundary("commit spend"):
-                await budget.settle_open_calls(conn, session.id, now=self.harness.database.clock.now())
+                await spend.settle_open(conn, session.id, self.harness.database.clock.now())
         text, last_chunk_seq = "".join(chunk.delta for chunk in chunks), chunks[-1].seq if chunks else 0
         message = PartialMessage(
             generation.message_id, generation.seq, generation.upto_seq, last_chunk_seq, text, generation.withheld

@@ -21,7 +21,6 @@ from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, create_child
-from consolidator.runtime.session import budget
 from consolidator.runtime.session.access import get_session, load_session
 from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
@@ -31,6 +30,7 @@ from consolidator.store.log import events
 from consolidator.store.sessions import lineage as store
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import UnfinishedChild
+from consolidator.store.turns import spend
 
 MAX_UNFINISHED = 16  # sub-agents of one session at the same time
 _POLL_SECONDS = 0.2  # between two looks at a sub-agent that another process drives
@@ -193,7 +193,7 @@ async def _log_end(
         return True
     if is_expected and child.head != seen.head:
         return False
-    await budget.settle_open_calls(conn, child.id, now=now)
+    await spend.settle_open(conn, child.id, now)
     child = await sessions.get(conn, child.id)
     data: dict[str, Any] = {
         "child": child.id,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from consolidator.database import Connection
 from consolidator.formats.common.json_parsing import exceeds_max_depth
-from consolidator.memory.procedures.compiling import ProcedureRun, StepRefused
+from consolidator.memory.procedures.compiled_procedure import ProcedureRun, StepRefused
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
@@ -320,7 +320,7 @@ class ToolCallRunner:
             place = f"step {done.number + 1} of {len(done.procedure.steps)} of {done.procedure.name}"
             try:
                 run = done.after(result["status"], result["content"])
-                note = note if run is not None else f"{place}: all steps are done."
+                note = note if run is not None else f"{place}: all steps are done. {done.procedure.by_agent}".rstrip()
             except StepRefused as error:
                 left = "".join(f"\n{line}" for line in done.describe()[1:])
                 note = f"{place} does not count as done: {error}. The procedure ends here; go on yourself."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 
 from ulid import ULID
 
@@ -39,22 +40,35 @@ class ExchangeLog:
     project: str | None
     max_cost: Decimal | None = None  # US dollars a day, of all proxies on the database
 
-    async def begin(self, messages: Sequence[Message]) -> str | None:
+    async def begin(self, messages: Sequence[Message]) -> tuple[str | None, bool]:
         """Return the session that answered the messages before, with the new ones in it; None for a new conversation.
 
-        A conversation that begins is recorded with its first answer, which is what tells it from another.
+        A conversation that begins is recorded with its first answer, which is what tells it from another. Until that
+        answer was sent whole the session goes by its request, so that asking again repeats nothing; the second value
+        tells whether `mark_sent` has to follow.
         """
         hashes, answered = hash_messages(messages), last_answer(messages)
-        starts = [hashes[at] for at, message in enumerate(messages) if message.get("role") == "assistant"]
-        keys = [self._key(start) for start in starts[:_MAX_ANSWERS_LOOKED_AT]]
+        starts = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+        keys = [self._keys(hashes, at) for at in starts[:_MAX_ANSWERS_LOOKED_AT]]
+        again = self._key(hashes[-1], unsent=True)
+        async with self.database.connection() as conn:
+            known = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY)
+        unsent, sent = next((pair for pair in reversed(keys) if not known.keys().isdisjoint(pair)), ("", ""))
+        session_id = known.get(sent) or known.get(unsent)
+        if again in known or session_id is None:
+            return known.get(again), True
         async with self.database.transaction() as conn:
-            known = await sessions.find_recorded(conn, keys, RECORDED_BY) if keys else {}
-            session_id = next((known[key] for key in reversed(keys) if key in known), None)
-            if session_id is not None:
-                await self._append(
-                    conn, session_id, draft_events(messages, len(messages) - answered), f"in:{hashes[-1]}"
-                )
-        return session_id
+            drafts = draft_events(messages, len(messages) - answered)
+            await self._append(conn, session_id, drafts, f"in:{hashes[-1]}")
+            if sent not in known:  # the client has that answer, as its next request shows
+                await sessions.rename_key(conn, old=unsent, key=sent, recorded_by=RECORDED_BY)
+        return session_id, False
+
+    async def mark_sent(self, messages: Sequence[Message], reply: Message) -> None:
+        """Have a session go by its first answer, now that its client has that whole."""
+        old, key = self._keys(hash_messages([*messages, reply]), len(messages))
+        async with self.database.transaction() as conn:
+            await sessions.rename_key(conn, old=old, key=key, recorded_by=RECORDED_BY)
 
     async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> None:
         """Record a whole reply; with the messages before it, where it is the first of its session."""
@@ -63,9 +77,11 @@ class ExchangeLog:
         new = 1 if session_id is not None else len(full) - last_answer(messages)
         async with self.database.transaction() as conn:
             if session_id is None:
+                unsent, sent = self._keys(hashes, len(messages))
+                known = await sessions.find_recorded(conn, [unsent, sent], RECORDED_BY)
                 values = {
                     "id": str(ULID()),
-                    "key": self._key(hashes[-1]),
+                    "key": sent if known else unsent,  # the same answer once more, or another client's at this moment
                     "agent": self.agent,
                     "channel": RECORDED_BY,
                     "peer": None,
@@ -127,5 +143,9 @@ class ExchangeLog:
             new.append(NewEvent(draft.type, {**draft.data, **answer}, tool_name=draft.tool_name, principal=principal))
         await events.append(conn, session_id, new, now=self.database.clock.now(), key=key)
 
-    def _key(self, conversation: str) -> str:
-        return f"{self.agent}:{RECORDED_BY}:{conversation[:32]}"
+    def _keys(self, hashes: Sequence[str], at: int) -> tuple[str, str]:
+        """Return the keys of a session that began with an answer: until that was sent, and from then on."""
+        return self._key(hashes[at - 1] if at else "", unsent=True), self._key(hashes[at])
+
+    def _key(self, conversation: str, *, unsent: bool = False) -> str:
+        return f"{self.agent}:{RECORDED_BY}:{'unsent-' * unsent}{conversation[:32]}"

@@ -17,7 +17,7 @@ from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.learning import MAX_TRACES
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.text.recall_markers import RECALL_BEGIN
+from consolidator.memory.text.recall_markers import RECALL_BEGIN, find_citations
 from consolidator.memory.text.words import query_words
 from consolidator.models.audience import OWNER as OWNER_PERSON
 from consolidator.models.event import Event
@@ -30,7 +30,6 @@ from consolidator.service.sessions.listing import read_titles
 from consolidator.store.memory import injections, lessons
 
 OWN_TOOL = re.compile(r"mcp__.*consolidator.*__\w+")  # ours, as agents name it: a block elsewhere may be anybody's text
-_CITATION = re.compile(r"\[(?:\w+:)?([a-z]_[0-9a-f]{6,})\]")
 
 
 async def blame_call(database: Database, session: str, seq: int) -> dict[str, Any]:
@@ -51,7 +50,9 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
             tools[call_id] = str(event.data.get("tool"))
         elif event.type is EventType.TOOL_RESULT and OWN_TOOL.fullmatch(tools.get(call_id, "")):
             text = str(content)
-            told |= {id: ("recall", event.occurred_at) for id in _CITATION.findall(text) if RECALL_BEGIN in text}
+            told |= {id: ("recall", event.occurred_at) for id in find_citations(text) if RECALL_BEGIN in text}
+        elif event.type is EventType.THINKING_START:  # of our runtime, which names what it showed the model
+            told |= {str(id): ("recall", event.occurred_at) for id in event.data.get("recalled") or ()}
     if call is None:
         raise UsageError(f"event {seq} of this session is no call; `session events` lists them")
     async with database.connection() as conn:

@@ -164,14 +164,13 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     own = {f"{lesson.kind} {lesson.key}" for lesson in known.values()}  # by which a received lesson is known
     lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(known)]
     lesson_words = [content_words(lesson.line) for lesson in known.values() if lesson.starts]
-    observed = sorted(  # what happened to a call is told by lessons, too
-        (
-            fact
-            for fact in facts
-            if fact.kind == OBSERVATION and fact.value not in own and not _is_in(fact.sentence, lesson_words)
-        ),
-        key=lambda fact: (fact.predicate in BY_LESSONS, -fact.sessions),
-    )
+    observed = []  # what happened to a call is told by lessons, too
+    for fact in facts:
+        words = content_words(fact.sentence)
+        is_told = any(len(words & line) >= MOST_WORDS * len(words) for line in lesson_words)
+        if fact.kind == OBSERVATION and fact.value not in own and not is_told:
+            observed.append(fact)
+    observed.sort(key=lambda fact: (fact.predicate in BY_LESSONS, -fact.sessions))
     observations, more_observations = _split_items(
         [observation_item(listed_fact_item(fact)) for fact in observed[:MAX_OBSERVATIONS]], OBSERVED_TOKENS
     )
@@ -191,12 +190,6 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
         ),
     ]
     return _without_repetitions(sections)
-
-
-def _is_in(sentence: str, lines: Iterable[frozenset[str]]) -> bool:
-    """Tell whether one of some lines has most words of a sentence."""
-    words = content_words(sentence)
-    return any(len(words & line) >= MOST_WORDS * len(words) for line in lines)
 
 
 def _split_items(items: Sequence[RecallItem], tokens: int) -> tuple[Sequence[RecallItem], Sequence[RecallItem]]:

@@ -17,15 +17,15 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.learning import MAX_TRACES
 from consolidator.memory.lessons.trace import Trace
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure as CompiledProcedure
+from consolidator.memory.procedures.compiled_procedure import ProcedureRun, StepRefused
 from consolidator.memory.procedures.compiling import (
     CannotCompile,
     Instance,
-    ProcedureRun,
-    StepRefused,
     compile_procedure,
     find_calls,
+    fixed_steps,
 )
-from consolidator.memory.procedures.compiling import CompiledProcedure as CompiledProcedure
 from consolidator.memory.procedures.drift import find_drift
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer
@@ -47,22 +47,30 @@ async def compile_by_id(database: Database, procedure_id: str, *, person: str = 
     """
     async with database.connection() as conn:
         row = await _load(conn, procedure_id)
-        if any(step["repeats"] for step in row.body["steps"]):
-            raise UsageError(f"{row.title} cannot be compiled: a step of it is made any number of times (+)")
-        symbols = [step["symbol"] for step in row.body["steps"]]
-        instances = []
-        for session_id, seq, *_ in row.body["evidence"]:
-            if (await load_person(conn, session_id) or "") == person:
-                log = await events.read(conn, session_id, after=seq - 1, limit=_MAX_EVENTS)
-                if calls := find_calls(log, symbols):
-                    root = (await sessions.get(conn, session_id)).root_id
-                    instances.append(Instance(session_id, root, calls))
-    name = skill_name(row.title, row.id)
-    blank = CompiledProcedure(row.id, name, row.title, (), agent=row.agent, project=row.project, person=person)
-    try:
-        return compile_procedure(blank, instances, redact)
-    except CannotCompile as error:
-        raise UsageError(f"{row.title} cannot be compiled: {error}") from error
+        try:
+            return await _compile(conn, row, person)
+        except CannotCompile as error:
+            raise UsageError(f"{row.title} cannot be compiled: {error}") from error
+
+
+async def _compile(conn: Connection, row: ProcedureRow, person: str) -> CompiledProcedure:
+    symbols = [step["symbol"] for step in row.body["steps"]]
+    repeats = [bool(step["repeats"]) for step in row.body["steps"]]
+    fixed, instances = fixed_steps(repeats), []
+    for session_id, seq, *_ in row.body["evidence"]:
+        if (await load_person(conn, session_id) or "") == person:
+            log = await events.read(conn, session_id, after=seq - 1, limit=_MAX_EVENTS)
+            if calls := find_calls(log, symbols, repeats):
+                root = (await sessions.get(conn, session_id)).root_id
+                instances.append(Instance(session_id, root, calls[fixed]))
+    steps = row.title.split(" → ")
+    return compile_procedure(
+        CompiledProcedure(
+            row.id, skill_name(row.title, row.id), row.title, (), agent=row.agent, project=row.project, person=person,
+            before=tuple(steps[: fixed.start]), after=tuple(steps[fixed.stop :]),
+        ),
+        instances, redact,
+    )  # fmt: skip
 
 
 async def save_compiled(database: Database, procedure_id: str, compiled: CompiledProcedure | None) -> ProcedureRow:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from consolidator.database import Connection, Database
+from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten
+from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
@@ -17,7 +19,7 @@ from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.store.calls import digests
-from consolidator.store.memory import learned, lookup
+from consolidator.store.memory import learned, lessons, lookup
 from consolidator.store.memory.learned import KINDS as KINDS
 from consolidator.store.memory.learned import ChangedFactRow as ChangedFactRow
 from consolidator.store.memory.learned import FailedAgainRow as FailedAgainRow
@@ -191,4 +193,10 @@ async def load_call_quotes(conn: Connection, calls: Iterable[tuple[str, int]]) -
         for seq, quote in zip(seqs, unpack_quotes(packed.quotes), strict=True):
             if (packed.session_id, seq) in quotes and not quote_harm(quote):
                 quotes[packed.session_id, seq] = quote
+    silent = sorted({session for (session, _), quote in quotes.items() if not quote})  # of calls that failed, say
+    for row in await lessons.list_traces_of(conn, silent) if silent else ():
+        for call in Trace.unpack(row.session_id, row.root_id, row.agent, row.trace).calls:
+            text = shorten(call.line or call.path or "", MAX_SUMMARY)
+            if quotes.get((row.session_id, call.seq)) == "" and not quote_harm(text):
+                quotes[row.session_id, call.seq] = text
     return quotes

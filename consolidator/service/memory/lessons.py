@@ -24,7 +24,6 @@ COMMAND_KINDS = ("command", "always_fails")
 FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
 FRICTION_KINDS = (*FAILING_KINDS, "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
-_UNMEASURED = dict.fromkeys(("finds_more", "follow_up", "order"), "no call fails where it is not followed")
 MAX_TOLD = 500  # of a project, of which some are told
 _ALL = 100_000
 
@@ -37,11 +36,8 @@ def read_lesson(row: LessonRow) -> Lesson:
 def describe_worth(row: LessonRow) -> str:
     """Return in words what came of telling a lesson, or why no figure says that."""
     worth = Worth.from_json(row.body.get("worth", {}))
-    figure = worth.describe("files were left out" if row.kind == "together" else "the failure came back")
-    if worth.told.sessions + worth.untold.sessions:
-        return figure
-    reason = _UNMEASURED.get(row.kind, "its situation did not come since")
-    return ", ".join(filter(None, [figure, f"no figure: {reason}"]))
+    is_measured = worth.told.sessions + worth.untold.sessions > 0
+    return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
 
 
 async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:

@@ -6,19 +6,21 @@ others are not run; nothing of it is evidence. So a lesson can be tried before a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.measuring import is_advised
 from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
-from consolidator.memory.recall.block import Section, lesson_item, render_block
+from consolidator.memory.recall.block import RecallItem, Section, lesson_item, render_block
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.models.payload import EventType
@@ -100,15 +102,49 @@ async def prove_lessons(
     situations = [(row, each) for row in rows if row.withheld is None for each in await _find_situations(database, row)]
     if not situations:
         raise UsageError("there is nothing to try: no call of a session that is still whole failed as a lesson says")
-    model = model or settings.model
-    if model is None:
-        raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one (--model); nothing was sent")
+    model = _choose(model, settings)
     for row, situation in situations:
         if budget < 2 * MODEL_CALLS:
             return
         trial = await _try(database, settings, row, situation, model)
         budget -= trial.model_calls
         yield trial
+
+
+async def replay_blamed(
+    database: Database, settings: Settings, blamed: Mapping[str, Any], without: str, *, model: str | None = None
+) -> tuple[list[str], list[str]]:
+    """Return what a model does in place of a blamed call (`blame_call`): told its lines, and told all but one of them.
+
+    Nothing of it is evidence. Raises UsageError without a model, ModelError where it gave no answer.
+    """
+    lines = [line for line in blamed["lines"] if line["text"]]
+    if without not in [line["id"] for line in lines]:
+        raise UsageError(f"{without} is none of the lines that were told before this call, or is no longer known")
+    attempts = []
+    for items in (lines, [line for line in lines if line["id"] != without]):
+        told = [lesson_item(line["id"], line["text"]) for line in items]
+        log = await _ask_again(database, settings, blamed["session_id"], blamed["seq"], told, _choose(model, settings))
+        calls = [event.data for event in log if event.type is EventType.TOOL_CALL]
+        arguments = [argument_texts(str(call["tool"]), redact_arguments(call["arguments"], redact)) for call in calls]
+        attempts.append([" ".join(texts.values()) for texts in arguments])
+    return attempts[0], attempts[1]
+
+
+def _choose(model: str | None, settings: Settings) -> str:
+    if chosen := model or settings.model:
+        return chosen
+    raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one (--model); nothing was sent")
+
+
+async def _ask_again(
+    database: Database, settings: Settings, session_id: str, seq: int, told: Sequence[RecallItem], model: str
+) -> list[Event]:
+    """Return what a model does in place of an event, told these lines as at a session's start."""
+    block = render_block(_NOTE, [Section("Known here:", told)], _TOKENS) if told else None
+    patch = None if block is None else {"append": f"\n\n{block.text}"}
+    overrides = Overrides(model=model, prompt_patch=patch)
+    return await try_again(database, settings, session_id, seq, overrides=overrides, model_calls=MODEL_CALLS)
 
 
 async def _find_situations(database: Database, row: LessonRow) -> list[_Situation]:
@@ -132,14 +168,9 @@ def _as_session(trace: Trace) -> TracedSession:
 
 async def _try(database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str) -> Trial:
     session, call = situation.session, situation.call
-    block = render_block(_NOTE, [Section("Known here:", [lesson_item(row.id, row.line)])], _TOKENS)
     attempts = []
-    for brief in (None, block):
-        patch = None if brief is None else {"append": f"\n\n{brief.text}"}
-        overrides = Overrides(model=model, prompt_patch=patch)
-        log = await try_again(
-            database, settings, session.session_id, call.seq, overrides=overrides, model_calls=MODEL_CALLS
-        )
+    for told in ([], [lesson_item(row.id, row.line)]):
+        log = await _ask_again(database, settings, session.session_id, call.seq, told, model)
         attempts.append(_judge(read_lesson(row), situation, log))
     shown = call.line or call.path or call.name
     return Trial(row.id, row.line, session.session_id, call.seq, shown, *attempts)

@@ -16,7 +16,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands, text_harm
-from consolidator.memory.procedures.compiling import CompiledProcedure
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure
 from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
@@ -127,7 +127,7 @@ def _compiled_lines(compiled: dict[str, Any]) -> list[str]:
         if step.expects
     ]
     stop = "Stop at the first step that does not go so, and say what was done."
-    return ["", "## The calls", "", *calls, "", *takes, *checks, "", stop]
+    return ["", "## The calls", "", *filter(None, [_one_line(made.by_agent)]), *calls, "", *takes, *checks, "", stop]
 
 
 def _one_line(line: str) -> str:

@@ -14,17 +14,7 @@ from consolidator.errors import UsageError
 from consolidator.models.fact import BelievedFact
 from consolidator.models.run import RevisionRow
 from consolidator.store.calls import scopes
-from consolidator.store.queries import (
-    Attempt,
-    ColumnSet,
-    OneRow,
-    Rows,
-    Statement,
-    Value,
-    execute,
-    fetch_value,
-    load,
-)
+from consolidator.store.queries import Attempt, ColumnSet, OneRow, Rows, Statement, Value, execute, fetch_value, load
 
 _SQL = load("facts/revisions")
 FIRST_REVISION = 1  # what the nights read before any draft was promoted; it has no row

@@ -120,13 +120,12 @@ class _TaskChanged(Exception):
         self.open_task = open_task
 
 
-def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
+def prepare(event: NewEvent) -> PreparedEvent:
     """Check a payload and move what is too large for an event into blobs.
 
-    Raises InvalidEvent if the payload does not fit, or its principal may not say it. `checked` says that the caller has
-    checked the payload.
+    Raises InvalidEvent if the payload does not fit, or its principal may not say it.
     """
-    data = dict(event.data) if checked else check_payload(event.type, event.data)
+    data = check_payload(event.type, event.data)
     if event.principal is not None:
         check_may_append(event.principal, event.type, data)
     canonical = dumps_canonical(data)
@@ -203,10 +202,7 @@ async def are_stored(conn: Connection, session_id: str, result: AppendResult, ev
 
 
 async def _append_prepared(
-    conn: Connection,
-    prepared: Sequence[PreparedEvent],
-    values: dict[str, Any],
-    statement: AppendStatement | None,
+    conn: Connection, prepared: Sequence[PreparedEvent], values: dict[str, Any], statement: AppendStatement | None
 ) -> AppendResult:
     """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {

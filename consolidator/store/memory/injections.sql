@@ -41,17 +41,19 @@ from injection i cross join unnest(i.cited) cited(citation)
 where i.session_id = any(%(sessions)s) and starts_with(cited.citation, 'lesson:')
 
 -- name: standing_facts
--- What people decided for one project, and what holds for its agent or its owner wherever; by support, from the index.
--- Of observations those that two sessions showed.
+-- What people decided for one project, and what holds for its agent or its owner wherever; by support, then the latest.
+-- Of observations and of choices among offered answers, which are mostly of one task, those that two sessions showed.
 (select * from fact
  where agent = any(%(agents)s) and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
- order by sessions desc limit %(limit)s)
+   and (confidence = 'explicit' or sessions > 1)
+ order by sessions desc, valid_from desc, id limit %(limit)s)
 union all
 (select * from fact
  where agent = any(%(agents)s) and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
- order by sessions desc limit %(limit)s)
+   and (confidence = 'explicit' or sessions > 1)
+ order by sessions desc, valid_from desc, id limit %(limit)s)
 union all
 (select * from fact
  where agent = any(%(agents)s) and project = %(project)s and superseded_at is null and kind = 'observation'

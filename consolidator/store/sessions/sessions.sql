@@ -25,6 +25,11 @@ select * from session where key = %(key)s and current and recorded_by is null
 -- The sessions that some of a client's keys name.
 select key, id from session where key = any(%(keys)s) and current and recorded_by = %(recorded_by)s
 
+-- name: rename_key
+-- A client's session goes by another key, which no other session has.
+update session s set key = %(key)s where key = %(old)s and current and recorded_by = %(recorded_by)s
+  and not exists (select from session o where o.key = %(key)s and o.current and o.recorded_by = %(recorded_by)s)
+
 -- name: get_each
 select * from session where id = any(%(ids)s)
 

@@ -108,7 +108,7 @@ async def test_a_restore_that_was_killed_begins_again(
             database = Database(address, FrozenClock(NOON))
             try:
                 await asyncio.to_thread(wait_until_unused, address)
-                await upgrade.upgrade(address, database.clock)
+                await asyncio.to_thread(upgrade.upgrade, address, database.clock)
                 with suppress(DatabaseError):  # pg_restore had got everything
                     await restore_database(database, file)
                 assert await dump_tables(database) == before
@@ -158,7 +158,7 @@ async def test_a_backup_moves_to_a_newer_major_version_and_not_back(
 ) -> None:
     older = Database(older_server, clock)
     try:
-        await upgrade.upgrade(older_server, clock)
+        await asyncio.to_thread(upgrade.upgrade, older_server, clock)
         await log_workdays(older, 2)
         await run_next_night(older, clock, settings)
         await back_up_database(older, tmp_path / "older")

@@ -488,14 +488,14 @@ async def test_without_the_owners_address_the_brakes_hold(
 async def test_an_older_schema_is_named_to_who_may_not_upgrade_it(
     dsn: str, writer_dsn: str, reader_dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await upgrade.prepare(writer_dsn, clock) == "writer"
-    assert await upgrade.prepare(reader_dsn, clock) == "reader"
-    assert await upgrade.prepare(dsn, clock) == "owner"
+    assert await asyncio.to_thread(upgrade.prepare, writer_dsn, clock) == "writer"
+    assert await asyncio.to_thread(upgrade.prepare, reader_dsn, clock) == "reader"
+    assert await asyncio.to_thread(upgrade.prepare, dsn, clock) == "owner"
     known = upgrade.known_revisions() | {"9998"}
     monkeypatch.setattr(upgrade, "known_revisions", lambda: known)  # a version with one more migration
     for address in (writer_dsn, reader_dsn):
         with pytest.raises(DatabaseError, match="CONSOLIDATOR_OWNER_URL"):
-            await upgrade.prepare(address, clock)
+            await asyncio.to_thread(upgrade.prepare, address, clock)
 
 
 async def test_a_login_without_a_role_is_told_which_one_it_needs(
@@ -506,7 +506,7 @@ async def test_a_login_without_a_role_is_told_which_one_it_needs(
         conn.execute(f"create role {name} login password 'x'".encode())
         try:
             with pytest.raises(DatabaseError, match="consolidator_reader"):
-                await upgrade.prepare(make_conninfo(dsn, user=name, password="x"), clock)
+                await asyncio.to_thread(upgrade.prepare, make_conninfo(dsn, user=name, password="x"), clock)
         finally:
             conn.execute(f"drop role {name}".encode())
 
@@ -522,7 +522,7 @@ async def test_who_may_not_create_roles_is_told_what_to_run(
             own.execute(f"grant create on database {own.info.dbname} to {name}".encode())
             own.execute(f"grant execute on function pg_advisory_xact_lock(bigint) to {name}".encode())
             with pytest.raises(DatabaseError, match=f"CREATEROLE run `create role {name}_writer"):
-                await upgrade.create_roles(make_conninfo(dsn, user=name, password="x"))
+                await asyncio.to_thread(upgrade.create_roles, make_conninfo(dsn, user=name, password="x"))
         finally:
             own.execute(f"drop owned by {name}".encode())
             conn.execute(f"drop role {name}".encode())

@@ -17,13 +17,8 @@ from consolidator.memory.facts.candidates import Candidate, FactExtractor, Sessi
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.observations import (
-    KnownObservation,
-    ProjectWords,
-    read_observations,
-    read_origins,
-    words_of_names,
-)
+from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
+from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
@@ -247,6 +242,8 @@ def test_a_guess_an_order_or_an_excuse_is_not_believed(quote: str, sentence: str
         ("`.husky/x.sh` is unrelated to it", "`.husky/x.sh` shows as changed, unrelated to a task."),
         ("`dist/` is gitignored, so left out", "`dist/` is gitignored."),
         ("`b.py` has the templates again", "Templates for rules and skills are kept twice: in `a.py` and `src/b.py`."),
+        ("in cloud mode `a.py` answers 403", "`cloudMode` forbids deleting."),
+        ("`totalCents` is required in `a.py`", "`totalCents` is required on the type in `a.py`."),
         ("`items[i]` is undefined for an empty list", "`items[i]` may be `undefined`."),
         ("`a.py` has it before `/api/orders/:id`", "`a.py` matches `/api/orders/:id` last."),
     ],

@@ -45,10 +45,6 @@ async def start_ledger(
     return ledger
 
 
-async def no_events(_unit: str) -> int:
-    return 0
-
-
 def commit_each(
     database: Database, before: Callable[[Unit], Awaitable[None]]
 ) -> Callable[[list[Unit]], Awaitable[None]]:
@@ -84,10 +80,10 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     monkeypatch.setattr(Ledger, "_claim_units", lose_first_answer)
     async with asyncio.timeout(PATIENCE), heartbeat(ledger):
         with pytest.raises(DatabaseUnavailable):
-            await ledger.run_phase(0, commit_each(database, wait_until_lost), no_events)
+            await ledger.run_phase(0, commit_each(database, wait_until_lost))
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0
     monkeypatch.setattr(Ledger, "_claim_units", claim_units)
-    await ledger.run_phase(0, commit_each(database, wait_until_lost), no_events)
+    await ledger.run_phase(0, commit_each(database, wait_until_lost))
     assert await query_rows(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
 
 
@@ -105,12 +101,12 @@ async def test_units_that_a_full_disk_kept_from_being_given_back_are_free_for_th
     with monkeypatch.context() as patch:
         patch.setattr(runs, "release_units", meet_full_disk)
         with pytest.raises(DiskFull):
-            await ledger.run_phase(0, commit_each(database, meet_full_disk), no_events)
+            await ledger.run_phase(0, commit_each(database, meet_full_disk))
     assert await query_number(database, "select count(*) from claim where status = 'leased'") > 0
     again = Ledger(database, settings, ledger.run_id)
     async with asyncio.timeout(PATIENCE / 10):
         await again.add_units("session", [])
-        await again.run_phase(0, commit_each(database, do_nothing), no_events)
+        await again.run_phase(0, commit_each(database, do_nothing))
     assert await query_number(database, "select count(*) from claim where status = 'done'") == 2
 
 
@@ -128,7 +124,7 @@ async def test_who_waits_says_for_whom_and_takes_over_what_a_process_held_that_i
         async def do_nothing(_unit: Unit) -> None:
             pass
 
-        waiting = asyncio.create_task(mine.run_phase(0, commit_each(database, do_nothing), no_events))
+        waiting = asyncio.create_task(mine.run_phase(0, commit_each(database, do_nothing)))
         async with asyncio.timeout(PATIENCE / 10):
             while not caplog.records:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
@@ -165,7 +161,7 @@ async def test_a_heartbeat_outlives_whatever_it_meets(
 
     monkeypatch.setattr(runs, "renew_leases", fail_then_renew)
     async with heartbeat(ledger):
-        working = asyncio.create_task(ledger.run_phase(0, commit_each(database, wait_for_release), no_events))
+        working = asyncio.create_task(ledger.run_phase(0, commit_each(database, wait_for_release)))
         await wait_until_counted(database, "select count(*) from claim where status = 'leased'")
         clock.advance(timedelta(hours=1))
         await wait_until_counted(database, "select count(*) from claim where lease_until > %s", clock.now())
@@ -186,7 +182,7 @@ async def test_what_a_lot_has_committed_is_not_done_again_where_a_later_unit_fai
         if unit.name == "u1" and attempted.count("u1") == 1:
             raise psycopg.errors.DeadlockDetected("deadlock detected")
 
-    await ledger.run_phase(0, commit_each(database, fail_once), no_events)
+    await ledger.run_phase(0, commit_each(database, fail_once))
     assert sorted(attempted) == sorted([*names, "u1"])
     assert sorted(reported) == names
     assert await query_number(database, "select count(*) from claim where status = 'done'") == len(names)
@@ -214,7 +210,8 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     async def seven_events(_unit: str) -> int:
         return 7
 
-    await ledger.run_phase(0, commit_each(database, assert_not_u0), seven_events)
+    ledger.count_unlearned = seven_events
+    await ledger.run_phase(0, commit_each(database, assert_not_u0))
     query = "select status, attempts, dead, error from claim where unit = 'u0'"
     (claim,) = await query_rows(database, query)
     assert (claim["status"], claim["dead"]) == ("dead", 7)
@@ -242,7 +239,7 @@ async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database
         pass
 
     ledger = await start_ledger(database, settings, "ann", kind="merge")
-    await ledger.run_phase(0, commit_each(database, nothing), no_events)
+    await ledger.run_phase(0, commit_each(database, nothing))
     async with database.connection() as conn:
         await runs.mark_interrupted(conn, ledger.run_id, database.clock.now())
     await ledger.add_units("merge", ["ann"], reopen=True)

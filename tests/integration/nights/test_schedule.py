@@ -205,11 +205,10 @@ async def test_a_night_that_overruns_is_waited_for_by_retention(
     monkeypatch.setattr(scheduler, "CHECK_SECONDS", 0.05)
     await log_workdays(database, 2)
     clock.set(at("2026-03-03T03:05"))
-    async with run_service(database, settings) as service:
+    async with run_service(database, settings):
         with hold_locks(database.dsn, DIGESTS):
             await wait_for_lock_waiters(database.dsn)
             clock.set(at("2026-03-03T03:45"))
-            await service._tick()
             await asyncio.sleep(0.2)
             assert await query_number(database, "select count(*) from run where job = 'retention'") == 0
         await wait_until_counted(database, "select count(*) from run where job = 'retention' and status = 'done'")
@@ -248,7 +247,6 @@ async def test_a_service_told_to_stop_in_a_night_leaves_no_unit_held(
     working = asyncio.create_task(service.serve())
     with hold_locks(database.dsn, DIGESTS):
         await wait_for_lock_waiters(database.dsn)
-        await service._tick()
         service.runner.stop.set()
     await working
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0

@@ -18,9 +18,9 @@ from consolidator.runtime.session.budget import (
     check_cap,
     plan_reserve,
     reserve_spend,
-    settle_open_calls,
     settle_spend,
 )
+from consolidator.store.turns import spend
 from tests.nights import open_replica, query_rows
 from tests.reuse import dsn, emptied
 from tests.support import log_events
@@ -96,8 +96,8 @@ async def test_a_crash_settles_at_the_reserve_and_a_late_answer_changes_nothing(
     await open_capped_session(database, MOST * 2)
     first, second = await reserve(database), await reserve(database)
     async with database.transaction() as conn:
-        assert await settle_open_calls(conn, "one", now=database.clock.now()) == 2
-        assert await settle_open_calls(conn, "one", now=database.clock.now()) == 0
+        assert await spend.settle_open(conn, "one", database.clock.now()) == 2
+        assert await spend.settle_open(conn, "one", database.clock.now()) == 0
     assert await load_money(database) == (MOST * 2, 0)
     assert await settle(database, first, Usage(1, 0, 1)) == MOST
     assert await settle(database, second, None) == MOST

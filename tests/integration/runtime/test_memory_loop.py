@@ -83,6 +83,9 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
             block = shown["content"].partition(RECALL_BEGIN)[2].partition(RECALL_END)[0]
             assert "tabs for indentation" in block
             assert "[fact:" in block
+            cited = "select f.id ^@ (e.data -> 'recalled' ->> 0) as is_cited from event e, fact f"  # `blame` reads it
+            cited += " where event_type = 'ThinkingStart' order by e.created_at"
+            assert await query_rows(database, cited) == [{"is_cited": None}, {"is_cited": True}]
             await second.end()
             await run_next_night(database, clock, settings)
     assert await load_facts(database) == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from consolidator import tool
+from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.memory.procedures.compiling import CompiledProcedure
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.payload import EventType
 from consolidator.runtime.tools.procedure_tool import load_procedures
@@ -203,3 +205,69 @@ async def test_drift_is_in_the_list_and_in_the_nights_digest(
     digest = await preview_digest(database, settings, since=clock.now() - timedelta(days=9))
     assert digest is not None
     assert "make pack failed at the end of 4 of 4 sessions since" in digest.body
+
+
+def shell_in(checkout: Path) -> Any:
+    """A tool that runs real programs in a checkout."""
+
+    @tool(name="bash")
+    def bash(command: str) -> Outcome:
+        """Run a command."""
+        made = subprocess.run(["sh", "-c", command], cwd=checkout, capture_output=True, text=True, check=False)
+        output = made.stdout + made.stderr
+        return Outcome.failed(f"Exit code {made.returncode}\n{output}") if made.returncode else Outcome(output)
+
+    return bash
+
+
+async def drive(database: Database, tools: list[Any], *answers: ScriptedReply, key: str) -> list[Any]:
+    """Have a model make calls, one an answer; return the log."""
+    async with ModelServer(answers=[*answers, "Done."]) as server, open_agent(database, server, tools) as agent:
+        session = await agent.open(key, project=PROJECT)
+        await send_and_collect(session, "release it")
+        return await read_log(database, session.id)
+
+
+async def test_a_compiled_procedure_makes_real_commits_with_real_programs(
+    database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    git("config", "user.name", "Ines")
+    git("config", "user.email", "ines@desk.example")
+    (tmp_path / "Makefile").write_text("check:\n\t@test ! -e broken\n\t@ls *.txt | wc -l | xargs echo checked files:\n")
+    bash = shell_in(tmp_path)
+    for number, names in enumerate((["a.txt"], ["b.txt", "c.txt"], ["its d.txt"]), 1):
+        for name in names:
+            (tmp_path / name).write_text(name)
+        lines = ["make check", f"git add {shlex.join(names)}", f'git commit -m "Add notes, part {number}"']
+        calls = [ScriptedReply.calling(("bash", {"command": line})) for line in lines]
+        await drive(database, [bash], *calls, key=f"coder:test{number}:ines")
+    await run_next_night(database, clock, settings)
+    row = next(row for row in await list_procedures(database, ProcedureFilter(agent="coder")) if "commit" in row.title)
+    compiled = await compile_by_id(database, row.id, person="ines")
+    assert [(each.name, each.kind, each.is_list) for each in compiled.parameters] == [
+        ("paths", "text", True), ("message", "text", False),
+    ]  # fmt: skip
+    await save_compiled(database, compiled.id, compiled)
+
+    async def follow_it(key: str, **given: Any) -> list[Any]:
+        return await drive(database, [bash], ScriptedReply.calling((compiled.name, given)), key=key)
+
+    (tmp_path / "e.txt").write_text("e")
+    message = 'Say `id`; $(touch hacked)\n\nIt\'s "all"; rm -rf .'
+    log = await follow_it("coder:later1:ines", paths=["e.txt"], message=message)
+    assert results(log) == [(compiled.name, "ok"), *[("bash", "ok")] * 3]
+    assert [e.data["note"] for e in log if "note" in e.data][-1].endswith("all steps are done.")
+    assert git("log", "-1", "--format=%B").strip() == message
+    assert git("show", "--format=", "--name-only").split() == ["e.txt"]
+    assert not (tmp_path / "hacked").exists()
+    (tmp_path / "broken").touch()
+    (tmp_path / "f.txt").write_text("f")
+    log = await follow_it("coder:later2:ines", paths=["f.txt"], message="Add f")
+    assert results(log) == [(compiled.name, "ok"), ("bash", "error")]
+    assert git("status", "--porcelain", "f.txt") == "?? f.txt\n"
+    log = await follow_it("coder:later3:ines", paths=["../../etc/passwd"], message="Add f")
+    assert results(log) == [(compiled.name, "error")]

@@ -340,6 +340,7 @@ def test_a_session_of_several_people_is_known_by_their_names() -> None:
     [
         ("Do we use Terraform?", None),
         ("We use Terraform, right?", "a question"),
+        ("Tell me how to run to format from WSL 2", "a question"),
         ("I think we use Terraform.", "only considered"),
         ("No, the port is 8443.", "a wish of the moment, outside a project"),
         ("No problem!", None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -80,7 +81,25 @@ def test_files_that_change_together_are_counted_by_what_was_left_out_which_is_no
     worth = worth_of(measure_lessons([lesson], ["l_0"], traces, tellings)[0])
     assert (worth.untold.sessions, worth.untold.failed, worth.told.sessions, worth.told.failed) == (5, 0, 4, 4)
     assert worth.withheld is None
-    assert "left out in 4 of 4" in worth.describe("files were left out")
+    assert worth.describe() == "told in 4 sessions, it was left out in 4 of 4 (51% to 100%), untold it was in 0 of 5"
+
+
+def test_what_is_run_after_a_change_is_counted_by_the_sessions_that_left_it_out() -> None:
+    def styled(log: CallLog) -> CallLog:
+        return log.edit("web/cart.css")
+
+    traces = sessions("u", 3, lambda log: styled(log).run("pnpm run css", "done"))
+    traces += [
+        *sessions("v", 1, styled),
+        *sessions("w", 4, lambda log: log.edit("api/cart.py").run("pnpm run css", "ok")),
+    ]
+    lesson = Lesson("follow_up", "pnpm run css", "After a change of `*.css` ...", 1, 3, match={"files": "*.css"})
+    finds = replace(lesson, kind="finds_more", match={})
+    tellings = [TellingRow("v0", identity, START) for identity in ("l_0", "l_1")]
+    first, second = map(worth_of, measure_lessons([lesson, finds], ["l_0", "l_1"], traces, tellings))
+    assert (first.untold.sessions, first.untold.failed, first.told.sessions, first.told.failed) == (3, 0, 1, 1)
+    assert (second.untold.sessions, second.untold.failed, second.told.failed) == (7, 0, 1)
+    assert first.withheld is None
 
 
 def test_a_session_counts_once_and_not_as_told_where_it_failed_first() -> None:

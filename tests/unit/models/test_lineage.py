@@ -42,8 +42,9 @@ def create_root() -> Session:
 def create_child(parent: Session, name: str, point: int, *, renumbered: bool) -> Session:
     """Return a child after a point; an imported fork if its own numbering begins anew."""
     past = {position: event for position, event in parent.copy.items() if position <= point}
-    ranges = parent.lineage.inherit(point, renumbered=renumbered)
+    ranges = parent.lineage.inherit(point)
     if renumbered:
+        ranges = tuple(replace(part, shift=part.shift - point) for part in ranges)
         past = {position - point: event for position, event in past.items()}
     base = 0 if renumbered else point
     return Session(name, Lineage(own_range(name, base_seq=base), ranges), past, base)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from consolidator.mcp_server.texts import compiled_lines, step_line
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.lessons.history import TracedSession
 from consolidator.memory.lessons.segments import split_line
 from consolidator.memory.lessons.trace import TracedCall
-from consolidator.memory.procedures.compiling import (
-    CannotCompile,
-    CompiledProcedure,
-    Instance,
-    ProcedureRun,
-    StepRefused,
-    compile_procedure,
-)
+from consolidator.memory.procedures.compiled_procedure import CompiledProcedure, ProcedureRun, StepRefused
+from consolidator.memory.procedures.compiling import CannotCompile, Instance, compile_procedure, find_calls, fixed_steps
 from consolidator.memory.procedures.drift import find_drift
+from consolidator.models.event import Event, NewEvent
+from consolidator.runtime.tools.procedure_tool import procedure_tool
+from tests.support import call_and_result
 
 PROJECT = "/work/shop"
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
 BLANK = CompiledProcedure("p_1", "release", "test → tag → push", (), project=PROJECT)
 Call = tuple[str, Any, str]  # tool, arguments, result
 
@@ -224,3 +225,42 @@ def test_drift_is_told_with_the_first_session_that_shows_it() -> None:
     assert find_drift(procedure, [*alike, *other]) == [
         "2 sessions since did make test → make check → git push, first l7"
     ]
+
+
+def test_steps_that_are_made_any_number_of_times_are_left_to_the_agent_around_the_longest_run_of_others() -> None:
+    assert fixed_steps([True, False, False]) == slice(1, 3)
+    assert fixed_steps([False, True, False, False, True]) == slice(2, 4)
+    with pytest.raises(CannotCompile, match="fewer than two are made once"):
+        fixed_steps([True, False, True, False])
+    edit = {"file_path": f"{PROJECT}/cart.py", "old_string": "error", "new_string": "1 failed"}
+    edits = [
+        event
+        for call_id, status in (("a", "ok"), ("b", "error"), ("c", "ok"))
+        for event in call_and_result(call_id, "Edit", edit, "Error: 1 failed", status)
+    ]
+    checks = [
+        *call_and_result("d", "Bash", {"command": "make test"}, "9 tests passed"),
+        *call_and_result("e", "Bash", {"command": "make lint"}, ""),
+    ]
+    symbols, repeats = ["Edit", "sh:make test", "sh:make lint"], [True, False, False]
+
+    def as_stored(new: list[NewEvent]) -> list[Event]:
+        return [Event("s", seq, event.type, dict(event.data), NOW) for seq, event in enumerate(new, 1)]
+
+    calls = find_calls(as_stored([*edits, *checks]), symbols, repeats)
+    assert calls is not None
+    assert [call.tool for call in calls] == ["Edit", "Bash", "Bash"]
+    assert find_calls(as_stored([*edits, *checks[:2], *edits, *checks]), symbols, repeats) is None
+    assert find_calls(as_stored([*checks[:2], *checks]), symbols[1:], repeats[1:]) is None
+
+
+@pytest.mark.parametrize("result", ["", " 1 test passed in 4 s"])
+def test_a_silent_program_and_one_instead_of_many_are_no_lie(result: str) -> None:
+    assert compiled().begin({"note": "x", "paths": ["a.py"]}).after("ok", result) is not None
+
+
+def test_what_the_agent_makes_itself_is_told_with_the_tool() -> None:
+    left = replace(compiled(), before=("Edit+",), after=("deploy",))
+    assert procedure_tool(left).description.endswith("The agent itself makes Edit+ before it, deploy after it.")
+    assert compiled_lines([left])[0].endswith(f"test → tag → push. {left.by_agent}")
+    assert step_line(left, None) == f"all steps are done. {left.by_agent}"

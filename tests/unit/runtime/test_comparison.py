@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +18,15 @@ from consolidator.runtime.rerun.turns import RecordedTurn, RunFold, canonical_ar
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def price(model: str, *, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:
+    return None if model == "?" else Decimal(input_tokens + output_tokens)
+
+
 def fold(*steps: tuple[EventType, dict[str, Any]]) -> list[RecordedTurn]:
-    run = RunFold(lambda model, read, cached, written: None if model == "?" else Decimal(read + written))
-    for seq, (event_type, data) in enumerate(steps, 1):
-        run.feed(Event("s", seq, event_type, data, NOW))
+    run = RunFold()
+    with mock.patch("consolidator.runtime.rerun.turns.calculate_cost", price):
+        for seq, (event_type, data) in enumerate(steps, 1):
+            run.feed(Event("s", seq, event_type, data, NOW))
     return run.turns
 
 
