@@ -30,9 +30,9 @@ _REMOVED = {  # settings of earlier versions, and what holds in their place
     "cheap_model": "`auto` chooses the extract model", "chunk_tokens": "it is always 2400",
     "drive_concurrency": "it is always 4", "episode_days": "recall finds what was said as long as its events",
     "extract_tool_output": "the question is made by structure",
-    "hook_idle_minutes": "it is always 30", "http_cors_origins": "a proxy answers for other origins",
+    "http_cors_origins": "a proxy answers for other origins",
     "http_docs": "/v1/openapi.json describes the API",
-    "http_import_max_mb": "it is always 256", "http_requests_per_second": "it is always 50",
+    "http_import_max_mb": "it is always 256",
     "http_streams": "it is always 64", "http_wrong_tokens_per_minute": "it is always 60",
     "max_attempts": "it is always 3", "metrics_public": "/metrics needs a token with the scope read",
     "model_concurrency": "it is always 4", "scratchpad_max_chars": "it is always 8000",
@@ -121,6 +121,9 @@ class Settings(BaseModel):
         default_factory=list,
         description="JSON list of host names by which the API may be called besides loopback's, such as a proxy's",
     )
+    http_requests_per_second: float = Field(
+        default=50, gt=0, le=100_000, description="requests that one token may make, twice as many at once"
+    )
     model: str | None = Field(default=None, description="the language model to ask; unset: see find_model")
     extract_model: str | None = Field(
         default=None,
@@ -161,6 +164,9 @@ class Settings(BaseModel):
     )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
+    )
+    hook_idle_minutes: float = Field(
+        default=30, gt=0, le=10_080, description="the hook service of `install` ends after this long without a hook"
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 

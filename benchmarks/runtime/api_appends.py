@@ -93,16 +93,6 @@ def recorder(clients: int, batch: int, requests: int, how: HttpRecorder | InProc
     return record
 
 
-_UNBOUNDED = """
-import sys
-from consolidator.api import guard
-from consolidator.cli import main
-guard.REQUESTS_PER_SECOND = 100_000
-sys.argv = ["consolidator", "serve"]
-main()
-"""
-
-
 @asynccontextmanager
 async def serve(dsn: str, home: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """Run the service in a process of its own, and yield a client of its owner."""
@@ -115,10 +105,11 @@ async def serve(dsn: str, home: Path) -> AsyncIterator[httpx2.AsyncClient]:
         "CONSOLIDATOR_HOME": str(home / "api"),
         "CONSOLIDATOR_DATABASE_URL": dsn,
         "CONSOLIDATOR_HEALTH_PORT": str(port),
+        "CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000",
         "CONSOLIDATOR_SOURCES": "[]",
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _UNBOUNDED, env=environment, stderr=asyncio.subprocess.DEVNULL
+        sys.executable, "-m", "consolidator", "serve", env=environment, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         await _wait_until_reachable(port)

@@ -154,7 +154,7 @@ def mount_api(
     guard = partial(
         ApiGuard,
         tokens=tokens,
-        rates=RequestRates(door.REQUESTS_PER_SECOND),
+        rates=RequestRates(settings.http_requests_per_second),
         streams=streams,
         wrong_tokens=WrongTokens(door.WRONG_TOKENS_PER_MINUTE),
         stopping=stopping,

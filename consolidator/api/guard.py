@@ -28,7 +28,6 @@ BODY_BYTES = 4 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024  # of a bundle
 STREAMS = 64  # that one credential may have open
 WRONG_TOKENS_PER_MINUTE = 60  # of one address that are looked at
-REQUESTS_PER_SECOND = 50  # of one credential, twice as many at once
 DROPPED_BYTES = 4 * BODY_BYTES  # of a request that was refused as too large
 WORKED_ON = 8  # requests at once
 PREVIEWS = 4  # of those, that wait for a model to try a steer

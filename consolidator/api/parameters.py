@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from typing import Annotated, Any, TypeVar
@@ -9,7 +10,14 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Query
 from pydantic import AwareDatetime
 
-from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import (
+    OLD_NAMES,
+    FactFilter,
+    LessonFilter,
+    MemoryScope,
+    ProcedureFilter,
+    SolutionFilter,
+)
 from consolidator.models.session import SessionFilter, StoredStatus
 
 T = TypeVar("T")
@@ -34,39 +42,62 @@ def _flag(description: str) -> Any:
     return Annotated[bool, Query(description=description)]
 
 
-def _read(kind: type[T], parameters: dict[str, Any]) -> Any:
-    """Return a dependency that makes a filter of query parameters."""
+def _read(kind: type[T], parameters: dict[str, Any]) -> Callable[..., T]:
+    """Return a dependency that makes a filter of query parameters; also of those that had another name."""
     defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}  # type: ignore[arg-type]
+    names = {name: name for name in parameters}
+    names |= {old: new for old, new in OLD_NAMES.items() if new in parameters and not old.endswith("_too")}
 
     def read(**values: Any) -> T:
-        return kind(**values)
+        old = {new: value for name, new in names.items() if name != new and (value := values.pop(name))}
+        return kind(**values | old)
 
     read.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
-            for name, annotation in parameters.items()
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=defaults[new],
+                annotation=parameters[new]
+                if name == new
+                else Annotated[bool, Query(deprecated=True, description=f"the old name of {new}")],
+            )
+            for name, new in names.items()
         ]
     )
-    return Depends(read)
+    return read
 
 
-Scoped = Annotated[MemoryScope, _read(MemoryScope, _SCOPE)]
-_OF_FACTS = {
-    "peer": Annotated[str | None, Query(max_length=200, description="only facts about this peer")],
-    "include_superseded": _flag("also those that are believed no more"),
-    "flagged": _flag("only those kept beside what they resemble"),
-    "as_of": _Moment,
-    "valid_at": _Moment,
-}
+Scoped = Annotated[MemoryScope, Depends(_read(MemoryScope, _SCOPE))]
+Facts = Annotated[
+    FactFilter,
+    Depends(
+        _read(
+            FactFilter,
+            _LIST
+            | {
+                "peer": Annotated[str | None, Query(max_length=200, description="only facts about this peer")],
+                "include_superseded": _flag("also those that are believed no more"),
+                "flagged": _flag("only those kept beside what they resemble"),
+                "as_of": _Moment,
+                "valid_at": _Moment,
+            },
+        )
+    ),
+]
 _UNWORTHY = _flag("also those that are not worth telling, such as pairs")
+Procedures = Annotated[ProcedureFilter, Depends(_read(ProcedureFilter, _LIST | {"include_unworthy": _UNWORTHY}))]
 _UNSOLVED = _flag("also errors without a known fix")
-Facts = Annotated[FactFilter, _read(FactFilter, _LIST | _OF_FACTS)]
-Procedures = Annotated[ProcedureFilter, _read(ProcedureFilter, _LIST | {"include_unworthy": _UNWORTHY})]
-Solutions = Annotated[SolutionFilter, _read(SolutionFilter, _LIST | {"include_unsolved": _UNSOLVED})]
-Lessons = Annotated[LessonFilter, _read(LessonFilter, _LIST)]
+Solutions = Annotated[SolutionFilter, Depends(_read(SolutionFilter, _LIST | {"include_unsolved": _UNSOLVED}))]
+Lessons = Annotated[LessonFilter, Depends(_read(LessonFilter, _LIST))]
 _SESSION_NAMES = ("agent", "project", "peer", "key", "conversation", "trigger_type", "trigger_id", "parent")
-_OF_SESSIONS = {
-    "status": Annotated[StoredStatus | None, Query()],
-    "hidden": _flag("also those that were deleted"),
-}
-Sessions = Annotated[SessionFilter, _read(SessionFilter, dict.fromkeys(_SESSION_NAMES, _Name) | _OF_SESSIONS)]
+Sessions = Annotated[
+    SessionFilter,
+    Depends(
+        _read(
+            SessionFilter,
+            dict.fromkeys(_SESSION_NAMES, _Name)
+            | {"status": Annotated[StoredStatus | None, Query()], "hidden": _flag("also those that were deleted")},
+        )
+    ),
+]

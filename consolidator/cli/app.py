@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from consolidator.cli.commands import COMMANDS, SYNONYMS, WITHOUT_JSON, CommandEntry
+from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, WITHOUT_JSON, CommandEntry
 from consolidator.cli.streams import OutputClosed, flush_output, is_json, set_json, write_error, write_text
 from consolidator.errors import ConsolidatorError, DiskFull, Interrupted, UsageError, as_disk_full
 
@@ -41,7 +41,7 @@ class LazyGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
         if self.entries is COMMANDS:
-            args = take_json(args)
+            args = expand_aliases(take_json(args))
             if not ctx.resilient_parsing:
                 _check_words("consolidator", args, COMMANDS, SYNONYMS)
         return super().parse_args(ctx, args)
@@ -88,6 +88,25 @@ def take_json(args: list[str]) -> list[str]:
     if is_json() and options and options[0] in WITHOUT_JSON:
         raise UsageError(f"`consolidator {options[0]}` prints no JSON: it has no option --json")
     return options + args[end:]
+
+
+def expand_aliases(args: list[str]) -> list[str]:
+    """Return the arguments with the names of former releases replaced by those of this one."""
+    for count in (2, 1):
+        if (command := ALIASES.get(" ".join(args[:count]))) is not None:
+            args = [*command.split(), *args[count:]]
+            break
+    options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
+    expanded, rest = [], iter(args)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in options:
+            expanded.append(argument)
+            continue
+        option, _, beginning = options[name].partition(" ")
+        value = value if equals else next(rest, "")
+        expanded += [option, beginning + value] if option else []
+    return expanded
 
 
 def _check_words(

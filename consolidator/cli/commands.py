@@ -1,6 +1,6 @@
 """The commands: where each one's function is, imported when the command is used, and its line in `--help`.
 
-A noun is a dictionary of commands.
+A noun is a dictionary of commands. Names of former releases are aliases, which are hidden and stay for one release.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "compile": ("memory.procedures:compile_command", "make a tool of a procedure, once you say yes"),
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
-        "lessons": ("memory.lessons:lessons_command", "how commands are run here, what fails, and what it is worth"),
+        "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
+        "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
+        "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "prove": ("memory.proving:prove_command", "try a lesson on recorded sessions: what a model does with it"),
         "brief": ("memory.recall:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
@@ -55,8 +57,9 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
             {
                 "export": ("memory.moving:export_memory_command", "write what is believed here into one signed file"),
                 "import": ("memory.moving:import_memory_command", "import what another installation believes"),
+                "sync": ("memory.moving:sync_memory_command", "fetch it from another machine over ssh"),
             },
-            "memory that moves: export, import",
+            "memory that moves: export, import, sync",
         ),
         "revisions": ("nights.runs:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("start.ui:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
@@ -135,15 +138,44 @@ def _entry(panel: str, place: str | _Noun, summary: str) -> CommandEntry:
 
 
 COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() for name, entry in entries.items()}
+# Names of former releases, and what they stand for.
+ALIASES = {
+    "agent delete": "agent set --delete", "agent list": "agent show", "approve": "call approve",
+    "backup": "db backup", "branch commit": "session branch --commit", "branch create": "session branch",
+    "branch discard": "session branch --discard", "branch list": "session branch --list",
+    "checkpoint create": "session checkpoint", "checkpoint delete": "session checkpoint --delete",
+    "checkpoint list": "session checkpoint --list", "checkpoint restore": "session fork",
+    "compact": "session compact", "compare": "session diff", "config show": "config", "context": "session context",
+    "db reindex": "run reindex", "db roles": "db upgrade --roles", "db seals": "db info --seals", "deny": "call deny",
+    "diff": "session diff", "events": "session events", "facts correct": "facts --correct", "facts forget": "forget",
+    "facts review": "facts --review", "facts undo": "facts --undo", "follow-up": "session say --later",
+    "fork": "session fork", "hydrate": "session show --part whole", "next": "session show --part next",
+    "procedures export": "procedures --export", "replay": "session events --as replay", "rerun": "session rerun",
+    "resolve": "call resolve", "restore": "db restore", "retry": "runs --retry",
+    "revisions discard": "revisions --discard", "revisions promote": "revisions --promote",
+    "revisions restore": "revisions --restore", "revisions show": "revisions", "rules accept": "rules --accept",
+    "rules dismiss": "rules --dismiss", "rules write": "rules --write", "runs show": "runs",
+    "scratchpad": "session notes", "session replay": "session events --as replay", "session restore": "session fork",
+    "session stop": "session say --stop", "sessions": "session list", "spawn": "session spawn",
+    "state": "session show --part state", "steer": "session say", "stop": "session say --stop",
+    "summary": "session show --part summary", "task finish": "session task --finish", "task list": "session task",
+    "task start": "session task", "wake": "session wake",
+}  # fmt: skip
+# Options of former releases, of all commands and of one: the option that each became, and what begins its value.
+OPTION_ALIASES = {
+    "": {"--builtin": "--tools", "--mcp": "--tools mcp:", "--mcp-config": "--tools"},
+    "procedures --export": {"--format": ""},  # there was one
+    "session spawn": {"--only": "--tool"},
+}  # fmt: skip
 # What runs until it is ended, or prints a format or a dialogue of its own.
 WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "mirror", "serve", "uninstall"})
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",
-    "log": "session events", "logs": "session list", "branch": "session branch", "replay": "session events",
+    "log": "session events", "logs": "session list", "branch": "session branch",
     "checkpoint": "session checkpoint", "task": "session task", "notes": "session notes", "say": "session say",
-    "next": "session show", "show": "explain", "add": "remember", "delete": "erase", "rm": "erase", "start": "serve",
-    "daemon": "serve", "commands": "lessons", "friction": "lessons", "retry": "runs", "errors": "solutions",
+    "show": "explain", "add": "remember", "delete": "erase", "rm": "erase", "start": "serve",
+    "daemon": "serve", "errors": "solutions",
     "skills": "procedures", "new": "learned", "info": "db info", "database": "db", "version": "--version",
     "help": "--help",
 }  # fmt: skip

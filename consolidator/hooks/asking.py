@@ -20,8 +20,8 @@ COMMAND, EVENT = "consolidator", "recall"
 SOCKET = "commands"
 # What asks memory and ends soon; what installs, imports, serves or exports is a process of its own.
 COMMANDS = (
-    "blame", "brief", "cost", "explain", "facts", "forget", "learned", "lessons", "procedures", "recall", "remember",
-    "rules", "runs", "solutions", "status",
+    "blame", "brief", "commands", "cost", "explain", "facts", "forget", "friction", "learned", "lessons", "procedures",
+    "recall", "remember", "rules", "runs", "solutions", "status",
 )  # fmt: skip
 SECONDS = 3.0
 _MACOS, _LINUX = "~/Library/Application Support", "~/.local/share"

@@ -38,7 +38,6 @@ CONNECTIONS, STATEMENT_SECONDS = 4, 1
 MAX_REQUESTS = 16  # at once; a further one gets nothing
 MAX_SESSIONS = 256  # of which is kept in mind what they were shown
 MAX_HEADER = 200  # bytes
-IDLE_SECONDS = 1800.0  # without a hook, after which the service ends
 MAX_LOG = 1 << 20  # bytes, after which it begins anew
 WATCH_SECONDS = 5.0
 RETRY_SECONDS = 60.0  # a service that could not open its database keeps the lock so long: no hook starts another one
@@ -55,6 +54,7 @@ class HookService:
         self.imports = TranscriptImports(database, self._nights.note_session)
         self._settings, self._config = settings, _config_state()
         self._home = settings.home
+        self._idle_seconds = settings.hook_idle_minutes * 60
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
         self._exchange: asyncio.Future[None]
         self._active = 0
@@ -71,10 +71,10 @@ class HookService:
         try:
             async with server:
                 while not stop.is_set() and not self._may_end() and _is_unchanged(address, code):
-                    if self._is_quiet(min(QUIET_SECONDS, IDLE_SECONDS / 2)):
+                    if self._is_quiet(min(QUIET_SECONDS, self._idle_seconds / 2)):
                         self._nights.start_due()
                     try:
-                        await asyncio.wait_for(stop.wait(), min(WATCH_SECONDS, IDLE_SECONDS / 2))
+                        await asyncio.wait_for(stop.wait(), min(WATCH_SECONDS, self._idle_seconds / 2))
                     except TimeoutError:
                         continue
         finally:
@@ -85,7 +85,7 @@ class HookService:
 
     def _may_end(self) -> bool:
         """Tell whether nobody needs the service; before that is so, it learns from the sessions that it imported."""
-        if not self._is_quiet(IDLE_SECONDS) or self._nights.is_busy:
+        if not self._is_quiet(self._idle_seconds) or self._nights.is_busy:
             return False
         if not self._nights.wants_to_learn:
             return True

@@ -14,7 +14,7 @@ from consolidator.errors import UsageError
 from consolidator.library.results import Explanation, NightReport, Recorded, read_explanation, read_night_report
 from consolidator.library.shared_database import DatabaseUse
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import OLD_NAMES, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Scope, Viewer
@@ -228,8 +228,8 @@ class Memory:
         self.close_and_wait()
 
     def _fill(self, kind: type[AnyScope], options: Mapping[str, Any], **more: Any) -> AnyScope:
-        """Return what a call is about: what it says, else what this memory is about."""
-        named = dict(options)
+        """Return what a call is about: what it says, by new names or old ones, else what this memory is about."""
+        named = {OLD_NAMES.get(name, name): value for name, value in options.items()}
         for name in ("agent", "project", "peer"):
             if named.get(name) is None:
                 named[name] = getattr(self, name)

@@ -9,6 +9,13 @@ from typing import Any, TypeVar
 
 from consolidator.models.audience import audiences_for
 
+OLD_NAMES = {
+    "superseded": "include_superseded",
+    "superseded_too": "include_superseded",
+    "unsolved": "include_unsolved",
+    "unsolved_too": "include_unsolved",
+    "everything": "include_unworthy",
+}  # of options, which HTTP and the library still accept
 ALL_AGENTS = "all agents"  # the memory that the owner's agents share; `name_memory` says which sessions teach it
 
 

@@ -197,8 +197,8 @@ def test_an_import_takes_a_path_first_and_fails_where_there_is_no_log(cli: Comma
 
 JSON_COMMANDS = [
     "session list", "session events s0", "facts", "facts --all", "procedures", "solutions",
-    "solutions --error ModuleNotFoundError", "learned", "learned --since 7d", "lessons --kind commands",
-    "lessons --kind commands test", "lessons --kind friction", "lessons", "blame README.md", "brief",
+    "solutions --error ModuleNotFoundError", "learned", "learned --since 7d", "commands",
+    "commands test", "friction", "lessons", "blame README.md", "brief",
     "brief hello --moment prompt", "explain {fact}", "explain {procedure}", "explain {solution}",
     "session show s0 --part next", "session show s0 --part summary", "runs", "runs {run}", "db info", "db verify",
     "db info --seals", "run reindex", "run import", "run consolidation", "run retention", "run retention --dry-run",
@@ -239,7 +239,7 @@ def test_memory_is_fetched_over_ssh(
     ssh.write_text(f'#!/bin/sh\nexec sh -c "{sys.executable} -m $4"\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    code, out, err = cli("memory", "import", "ssh:laptop", "--json")
+    code, out, err = cli("memory", "sync", "laptop", "--json")
     assert code == 0, err
     received = json.loads(out)
     assert received["is_signed"]

@@ -125,8 +125,8 @@ def test_a_command_runs_beside_the_service_as_it_does_alone(claude: ClaudeCode, 
     alone = runs.format("from consolidator.cli.app import main;", True)
     place = {**claude.environment, "COLUMNS": "70", "TZ": "Asia/Tokyo"}
     asked = (
-        "facts", "facts --json --all", "status", "status --json", "lessons --kind commands", "brief --json", "learned",
-        "explain nothing", "facts --limit 0", "lessons --nonsense", f"lessons --kind friction --project {tmp_path}",
+        "facts", "facts --json --all", "status", "status --json", "commands", "brief --json", "learned",
+        "explain nothing", "facts --limit 0", "lessons --nonsense", f"friction --project {tmp_path}",
     )  # fmt: skip
     for words in asked:
         command = [sys.executable, "-c", beside, *words.split()]

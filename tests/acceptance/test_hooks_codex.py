@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +15,6 @@ from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, CodexSession, cod
 from tests.support import run_cli
 
 CONFIG = '# mine\nmodel = "m" # the good one\n\n[mcp_servers.other]\ncommand = "other"\n'
-SOON_IDLE = "import sys; from consolidator.hooks import service; service.IDLE_SECONDS = 3.0; service.main(sys.argv[1:])"
 HOOKS = '{\n  "hooks": {\n    "Stop": [{"hooks": [{"type": "command", "command": "true"}]}]\n  }\n}\n'
 
 
@@ -91,11 +88,12 @@ def list_scheduled_jobs(environment: Mapping[str, str]) -> set[str]:
 
 
 def test_without_serve_what_was_said_today_is_known_tomorrow(environment: Mapping[str, str], tmp_path: Path) -> None:
+    environment = {**environment, "CONSOLIDATOR_HOOK_IDLE_MINUTES": "0.05"}
     codex_push_session("earlier", "price-list", 1).write(tmp_path)
     run_cli("install", "codex", "--yes", "--no-history", environment=environment)
     codex, home = Codex(environment, tmp_path), Path(environment["CONSOLIDATOR_HOME"])
     try:
-        subprocess.Popen([sys.executable, "-c", SOON_IDLE, str(home)], env=environment)  # once quiet, it does nights
+        codex.run("SessionStart", source="startup")  # starts the service; once it is quiet it does the due nights
         wait_for(lambda: {"import", "consolidation", "retention"} <= list_scheduled_jobs(environment))
         assert "tabs" in codex.run_until_answered("SessionStart", source="startup")
 

@@ -280,13 +280,20 @@ class ContextOptions:
     """How a context is built; options that are omitted default to the session's own."""
 
     strategy: Annotated[str | None, typer.Option(help=f"The strategy: {', '.join(STRATEGIES)}.")] = None
+    budget: Annotated[int | None, typer.Option(min=1, help="Tokens of the context.")] = None
+    last: Annotated[int | None, typer.Option(min=1, help="Events of a context by the strategy window.")] = None
+    message_format: Annotated[
+        Literal["openai", "anthropic"], typer.Option("--format", help="openai or anthropic messages.")
+    ] = "openai"
     memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
     tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
 
     def to_options(self) -> PreviewOptions:
         """Return the options for the service. Raises UsageError."""
         toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
-        return PreviewOptions(self.strategy, with_recall=self.memory, tools=toolbox.definitions())
+        return PreviewOptions(
+            self.strategy, self.budget, self.last, self.message_format, self.memory, toolbox.definitions()
+        )
 
 
 def context_command(

@@ -1,9 +1,8 @@
-"""consolidator learned and lessons: what was learned."""
+"""consolidator learned, commands, friction and lessons: what was learned."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,19 +52,27 @@ _LESSONS = table(
 )  # fmt: skip
 
 
-def lessons_command(
+def commands_command(
     words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[WORDS]", help="Words of a lesson; of commands also a purpose: test, lint, build."),
+        list[str] | None, typer.Argument(metavar="[WORDS]", help="A purpose (test, lint, build) or other words.")
     ] = None,
     *,
-    kind: Annotated[
-        Literal["commands", "friction"] | None,
-        typer.Option(
-            help="commands: how they are run here, and which never work, the most helpful first; friction: what failed "
-            "in three sessions or more, and what then worked."
-        ),
-    ] = None,
+    owner: OwnerOptions,
+    limit: Limit = 20,
+) -> None:
+    """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
+    filters = LessonFilter(**owner.values(), limit=limit)
+    emit(run(lessons.find_lessons_about, " ".join(words or []), filters), _LESSONS)
+
+
+def friction_command(*, owner: OwnerOptions, limit: Limit = 20) -> None:
+    """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
+    emit(run(lessons.list_friction, LessonFilter(**owner.values(), limit=limit)), _LESSONS)
+
+
+def lessons_command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]", help="Words of a lesson.")] = None,
+    *,
     owner: OwnerOptions,
     pin: Annotated[str | None, typer.Option(metavar="ID", help="Tell this lesson whatever came of it.")] = None,
     unpin: Annotated[str | None, typer.Option(metavar="ID", help="Let its figures decide again.")] = None,
@@ -82,13 +89,8 @@ def lessons_command(
             return [await lessons.choose_lesson(database, identity, pinned=pin is not None)]
         if identity := correct or uncorrect:
             return [await lessons.choose_lesson(database, identity, corrects=correct is not None)]
-        filters = LessonFilter(**owner.values(), limit=limit)
-        text = " ".join(words or [])
-        if kind == "commands":
-            return await lessons.find_lessons_about(database, text, filters)
-        if kind == "friction":
-            return await lessons.list_friction(database, filters)
-        return await lessons.list_lessons(database, replace(filters, query=text or None))
+        filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
+        return await lessons.list_lessons(database, filters)
 
     emit(run(load), _LESSONS)
 

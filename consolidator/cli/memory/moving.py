@@ -1,4 +1,4 @@
-"""consolidator memory export and import: what is believed here, moved to another installation."""
+"""consolidator memory export, import and sync: what is believed here, moved to another installation."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from consolidator.service.memory.moving import (
 )
 from consolidator.settings import load_settings
 
-_SSH = "ssh:"  # before the host whose memory is fetched
 _SSH_SECONDS = 600
+Into = Annotated[
+    str | None, typer.Option("--project", metavar="PATH", help="Where what was learned in a project belongs here.")
+]
 
 
 def export_memory_command(
@@ -37,7 +39,7 @@ def export_memory_command(
         Path | None, typer.Option("--output", "-o", parser=parse_path, help="Write to this file, whole or not at all.")
     ] = None,
     key_from_stdin: Annotated[
-        bool, typer.Option("--key-from-stdin", help="Sign with the key on standard input, as `import ssh:` does.")
+        bool, typer.Option("--key-from-stdin", help="Sign with the key on standard input, as `sync` does.")
     ] = False,
 ) -> None:
     """Export what is believed here as one signed file, each line with the words that it rests on.
@@ -60,14 +62,9 @@ def export_memory_command(
 def import_memory_command(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|ssh:HOST",
-            help="What `memory export` wrote (- is standard input), Markdown, a folder, or another machine of yours.",
-        ),
+        typer.Argument(metavar="FILE", help="What `memory export` wrote (- is standard input), Markdown, or a folder."),
     ],
-    project: Annotated[
-        str | None, typer.Option("--project", metavar="PATH", help="Where what was learned in a project belongs here.")
-    ] = None,
+    project: Into = None,
     propose: Annotated[
         bool, typer.Option("--propose", help="Take a file that this installation's key did not sign, as proposals.")
     ] = False,
@@ -76,16 +73,17 @@ def import_memory_command(
 
     What your own key signed is believed by the usual rules; anything else waits for your word on each statement
     (`consolidator facts --review`): also the points of a CLAUDE.md or AGENTS.md, or of an agent's memory folder.
-    What the consolidator of an `ssh:HOST` believes is fetched over ssh, and signed with a key made for this once.
     """
     path = Path(file)
-    if file.startswith(_SSH):
-        bundle = _fetch(file.removeprefix(_SSH))
-    elif path.suffix == ".md" or path.is_dir():
+    if path.suffix == ".md" or path.is_dir():
         bundle = read_documents(path, project)
     else:
         bundle = read_bundle(read_text(file), load_token(load_settings().home))
-    if not bundle.is_signed and not propose:
+    _import(bundle, project, is_agreed=propose)
+
+
+def _import(bundle: MemoryBundle, project: str | None, *, is_agreed: bool = False) -> None:
+    if not bundle.is_signed and not is_agreed:
         print_note(f"this installation's key did not sign it: it comes from {bundle.installation}, as far as is known")
         confirm(
             f"Take {pluralize(len(bundle.rows), 'statement')} as proposals, which no agent is told?",
@@ -94,9 +92,14 @@ def import_memory_command(
     emit(run(import_memory, bundle, project=project), _print_received, encode=asdict)
 
 
-def _fetch(host: str) -> MemoryBundle:
-    """Return what the consolidator of another machine exports, signed with a key that is made for this once."""
-    if not host or host.startswith("-"):
+def sync_memory_command(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host or user@host, as for ssh.")], project: Into = None
+) -> None:
+    """Fetch over ssh what the consolidator of another machine of yours believes, and import it here.
+
+    The other machine signs with a key that is made for this once. Run it there for the other direction.
+    """
+    if host.startswith("-"):
         raise UsageError(f"{host!r} is no host")
     key = secrets.token_hex(32)
     command = shlex.join(["consolidator", "memory", "export", "--key-from-stdin"])
@@ -109,7 +112,7 @@ def _fetch(host: str) -> MemoryBundle:
         raise NotFound(f"ssh to {host} failed: {error}") from error
     if answer.returncode != 0:
         raise NotFound(f"`ssh {host} {command}` ended with exit code {answer.returncode}")
-    return read_bundle(answer.stdout, key)
+    _import(read_bundle(answer.stdout, key), project)
 
 
 def _print_received(received: Received) -> None:

@@ -321,6 +321,7 @@ class SelectionOptions:
     """Which sessions are read, and what of them is derived again."""
 
     since: Annotated[str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")] = None
+    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None
     session: Annotated[str | None, typer.Option(help="Only this session.")] = None
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None
     only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None
@@ -335,8 +336,9 @@ class SelectionOptions:
 
     def to_filter(self, now: datetime) -> SessionFilter:
         """Return the filter. Raises UsageError for a time that is none."""
-        since = parse_moment(self.since, now)
-        return SessionFilter(self.session, self.agent, since, None, self.only, self.reprocess, (self.since, None))
+        since, until = parse_moment(self.since, now), parse_moment(self.until, now)
+        times = (self.since, self.until)
+        return SessionFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
 
 
 def backfill_command(

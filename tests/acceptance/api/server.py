@@ -87,11 +87,7 @@ class ApiServer:
             return str(client.post("/sessions", json={"key": key, **more}).raise_for_status().json()["id"])
 
 
-MANY = {
-    "WRONG_TOKENS_PER_MINUTE": 100_000,
-    "REQUESTS_PER_SECOND": 100_000,
-    "STREAMS": 500,
-}  # no test that counts neither meets them
+MANY = {"WRONG_TOKENS_PER_MINUTE": 100_000, "STREAMS": 500}  # no test that counts neither meets them
 
 
 @contextmanager
@@ -109,6 +105,7 @@ def serve(dsn: str, home: Path, *options: str, limits: Any = MANY, **variables: 
             "CONSOLIDATOR_DATABASE_URL": dsn,
             "CONSOLIDATOR_CLOCK": NOON.isoformat(),
             "CONSOLIDATOR_HEALTH_PORT": str(port),
+            "CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000",
             "CONSOLIDATOR_SOURCES": "[]",
             "CONSOLIDATOR_CONSOLIDATION_CRON": LEAP_DAY,  # else it shares the nights of tests, whose clocks differ
             "PYTHONWARNINGS": "error",

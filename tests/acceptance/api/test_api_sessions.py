@@ -425,7 +425,7 @@ def test_streams_of_one_token_are_bounded_and_told_when_the_service_stops(
 ) -> None:
     with (
         database_copy(server_dsn, template) as dsn,
-        serve(dsn, tmp_path, limits={"STREAMS": 2, "REQUESTS_PER_SECOND": 5}) as api,
+        serve(dsn, tmp_path, limits={"STREAMS": 2}, CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="5") as api,
         api.client(accept="text/event-stream") as client,
     ):
         path = f"/sessions/{api.open_session()}/events"

@@ -59,17 +59,44 @@ def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: st
 
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
     from consolidator.cli.app import load_command
-    from consolidator.cli.commands import COMMANDS, SYNONYMS, list_targets
+    from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, list_targets
 
     targets = list_targets()
     for words, entry in targets.items():
         assert load_command(words[-1], entry).name == words[-1], words
     assert all(0 < len(entry.summary) <= 60 for entry in (*COMMANDS.values(), *targets.values()))
-    for name in {name for name in SYNONYMS.values() if not name.startswith("-")}:
+    named = {*SYNONYMS.values(), *ALIASES.values(), *OPTION_ALIASES} - {""}
+    for name in {name for name in named if not name.startswith("-")}:
         noun, word = [*name.split(), ""][:2]
         assert noun in COMMANDS, name
         assert not word or word.startswith("--") or not (commands := COMMANDS[noun].commands) or word in commands, name
     assert not set(SYNONYMS) & set(COMMANDS)
+
+
+def test_no_alias_hides_a_command() -> None:
+    from consolidator.cli.commands import ALIASES, list_targets
+
+    assert not set(ALIASES) & {" ".join(words) for words in list_targets()}
+
+
+def test_a_former_name_is_the_command_that_it_became() -> None:
+    from consolidator.cli.app import expand_aliases
+
+    former = {
+        "sessions --limit 3": "session list --limit 3",
+        "branch commit b1 --json": "session branch --commit b1 --json",
+        "procedures export --format skill skills --all": "procedures --export skills --all",
+        "facts correct f1 Short.": "facts --correct f1 Short.",
+        "rules accept r1 --write AGENTS.md": "rules --accept r1 --write AGENTS.md",
+        "task finish s1 success": "session task --finish s1 success",
+        "retry run1 --discard": "runs --retry run1 --discard",
+        "replay s1 --json": "session events --as replay s1 --json",
+        "spawn s1 do --only=look": "session spawn s1 do --tool look",
+        "chat --builtin tasks --mcp=serve": "chat --tools tasks --tools mcp:serve",
+        "facts search --only": "facts search --only",
+        "": "",
+    }
+    assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
 
 
 def test_json_may_stand_anywhere_before_words_that_are_data_and_no_dialogue_takes_it() -> None:
