@@ -107,6 +107,9 @@ RULES = (
     Rule("prefers", "I prefer window seats.",
          rf"(?:i (?:would )?{_ADVERBS}prefer|my preference is(?: for| to)?) (?P<value>.+)",
          "prefers", "{who} prefers {value}.", "preference", check=is_choice),
+    Rule("favorite", "My favorite color is teal.",
+         r"my (?P<what>(?:preferred|favou?rite) [\w -]{2,30}?) (?:is|are) (?P<value>.+)",
+         "{what}", "The {what} of {whom} is {value}.", "preference", single_valued=True, check=is_practice),
     # How work is to be done
     Rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
          r"(?:to )?(?:remember|note(?= that)|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
