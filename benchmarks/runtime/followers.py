@@ -99,7 +99,7 @@ def run_writers(dsn: str, names: list[str], answers: int) -> None:
 
 async def write_all(dsn: str, names: list[str], answers: int) -> None:
     """Write all sessions at once."""
-    database = Database(dsn, Clock(), pool_size=len(names))
+    database = Database(dsn, Clock(), pool_size=2 * len(names))
     try:
         await asyncio.gather(*(write(database, name, answers, number) for number, name in enumerate(names)))
     finally:

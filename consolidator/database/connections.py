@@ -44,10 +44,9 @@ class Database:
         dsn: str,
         clock: Clock,
         server: EmbeddedServer | None = None,
-        pool_size: int = 8,
+        pool_size: int = 16,
         *,
         owner_dsn: str | None = None,
-        overflow: int | None = None,
         wait_seconds: float = 60,
     ) -> None:
         self.dsn = dsn
@@ -55,7 +54,7 @@ class Database:
         self.access: Access = "owner" if owner_dsn is None else "writer"
         self.clock = clock
         self.server = server
-        self.pool = ConnectionPool(self._connect, pool_size, pool_size if overflow is None else overflow, wait_seconds)
+        self.pool = ConnectionPool(self._connect, pool_size, wait_seconds)
 
     async def _connect(self) -> Connection:
         """Open a driver connection; restart the embedded server if it is gone."""
@@ -166,9 +165,7 @@ class _ReservedConnections(Database):
     """A few connections to another's database, opened the way that one opens its own."""
 
     def __init__(self, whole: Database, connections: int, statement_seconds: int) -> None:
-        super().__init__(
-            whole.dsn, whole.clock, None, connections, owner_dsn=whole.owner_dsn, overflow=0, wait_seconds=5
-        )
+        super().__init__(whole.dsn, whole.clock, None, connections, owner_dsn=whole.owner_dsn, wait_seconds=5)
         self.share_between_agents = whole.share_between_agents
         self.access = whole.access
         self._whole = whole
@@ -219,7 +216,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         owner_url = settings.owner_url
         owner_dsn = None if owner_url is None else check_dsn(owner_url.get_secret_value(), "CONSOLIDATOR_OWNER_URL")
     clock = clock or Clock(settings.clock)
-    database = Database(dsn, clock, server, pool_size=settings.workers + 4, owner_dsn=owner_dsn)
+    database = Database(dsn, clock, server, pool_size=2 * settings.workers + 8, owner_dsn=owner_dsn)
     database.share_between_agents = settings.share_between_agents
     try:
         await check_server(database)

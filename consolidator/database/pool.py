@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import select
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 from psycopg.pq import TransactionStatus
@@ -11,21 +13,22 @@ from psycopg.pq import TransactionStatus
 from consolidator.database.partitions import Connection
 from consolidator.errors import DatabaseUnavailable
 
+_IDLE_SECONDS = 60.0  # a connection that nobody took for so long is closed when another is given back
+
 
 class ConnectionPool:
-    """Up to `size` + `overflow` connections, of which `size` stay open while nobody uses them.
+    """Up to `size` connections; those that are given back stay open while they are used now and then.
 
     `psycopg_pool` opens connections in tasks of its own, which hide why one cannot be opened and cost each use twice
     as much.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int, overflow: int, wait: float) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int, wait: float) -> None:
         self._connect = connect
-        self._size = size
-        self._limit = size + overflow
         self._wait = wait  # seconds for a connection that others use
-        self._free = asyncio.Semaphore(self._limit)
-        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(size)
+        self._idle: deque[tuple[Connection, float]] = deque()  # with when it was given back, in that order
+        self._closed = False
         self.used = 0
 
     async def take(self) -> Connection:
@@ -41,7 +44,7 @@ class ConnectionPool:
         self.used += 1
         try:
             while self._idle:
-                conn = self._idle.pop()
+                conn, _ = self._idle.pop()
                 if not _is_dead(conn):
                     return conn
                 await conn.close()
@@ -51,23 +54,26 @@ class ConnectionPool:
             raise
 
     async def give_back(self, conn: Connection) -> None:
-        """Keep a connection for the next user, or close it: if a transaction is open on it, or there are enough."""
+        """Keep a connection for the next user, or close it if a transaction is open on it."""
+        now = time.monotonic()
         try:
-            if conn.info.transaction_status == TransactionStatus.IDLE and len(self._idle) < self._size:
-                self._idle.append(conn)
+            if conn.info.transaction_status == TransactionStatus.IDLE and not self._closed:
+                self._idle.append((conn, now))
             else:
                 await conn.close()
+            if self._idle and now - self._idle[0][1] > _IDLE_SECONDS:
+                await self._idle.popleft()[0].close()
         finally:
             self._release()
 
     async def close_idle(self) -> None:
         """Close the connections that nobody uses; the next user gets a new one."""
         while self._idle:
-            await self._idle.pop().close()
+            await self._idle.pop()[0].close()
 
     async def close(self) -> None:
         """Close all connections, those in use as they are given back."""
-        self._size = 0
+        self._closed = True
         await self.close_idle()
 
     def _release(self) -> None:

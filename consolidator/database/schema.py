@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAGE = Path(consolidator.migrations.__file__).parent
 _TABLE = re.compile(r"^create table (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(
-    r'^    (?!constraint |primary key)(\w+) ([a-z ]+?(?:\[\])?)(?: collate "C")?( not null| primary key|,|  --|$)'
+    r'^    (?!constraint |primary key)(\w+) ([a-z_ ]+?(?:\[\])?)(?: collate "C")?( not null| primary key|,|  --|$)'
 )
 _INDEX = re.compile(r"^create (?:unique )?index (\w+)", re.MULTILINE)
 _CONSTRAINT = re.compile(r"^    constraint (\w+)", re.MULTILINE)

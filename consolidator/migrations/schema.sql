@@ -14,6 +14,19 @@
 
 -- The log -------------------------------------------------------------------------------------------------------------
 
+-- What columns of the two busiest tables may hold: PostgreSQL reads and plans a table's checks anew in each statement that
+-- writes a row, but a domain's once in a connection.
+create domain event_kind as text
+    constraint event_kind check (value in ('SessionStart', 'SessionEnd', 'UserMessage', 'AssistantResponse',
+        'ToolCall', 'ToolResult', 'ThinkingStart', 'PolicyDecision', 'TaskStart', 'TaskEnd', 'Error', 'SubAgentSpawn',
+        'SubAgentComplete', 'ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied'));
+create domain session_kind as text
+    constraint session_kind check (value in ('root', 'fork', 'resume', 'branch', 'sub-agent'));
+create domain session_status as text
+    constraint session_status check (value in ('open', 'ended'));
+create domain max_cost as numeric
+    constraint max_cost check (value >= 0);
+
 create table session (
     id text primary key,
     origin text,  -- "format:name" if it was imported
@@ -28,13 +41,13 @@ create table session (
     parent_id text,  -- may name a session whose log was never seen
     parent_seq bigint,  -- the event of the parent at which it began
     root_id text not null,  -- the root of its lineage; support counts lineages
-    kind text not null default 'root',  -- root | fork | resume | branch | sub-agent
+    kind session_kind not null default 'root',  -- root | fork | resume | branch | sub-agent
     simulated boolean not null default false,  -- dry runs and simulations are never evidence
     model text,  -- or `auto`; none is what the settings say
     answered_by text,  -- the model that answered last
     details jsonb not null default '{}',  -- whatever else a foreign log said about the session
     state jsonb not null default '{}',  -- the sum of the tools' state changes
-    status text not null default 'open',  -- open | ended
+    status session_status not null default 'open',  -- open | ended
     error text,  -- in which its last turn ended
     head bigint not null default 0,  -- seq of the last event
     due boolean not null default false,  -- whether head > consolidated_to
@@ -53,7 +66,7 @@ create table session (
     hidden boolean not null default false,  -- a person deleted it: ended and not listed; only an erasure removes it
     attention jsonb not null default '{}',  -- call_id -> what a person must decide; its kind is approval | uncertain
     config jsonb not null default '{}',  -- system prompt, strategy, budgets, tools, the trigger's policy
-    max_cost numeric,  -- USD
+    max_cost max_cost,  -- USD
     reserved numeric not null default 0,  -- USD set aside for calls that are not settled
     turns integer not null default 0,
     input_tokens bigint not null default 0,
@@ -88,11 +101,8 @@ create table session (
     last_day date not null generated always as ((last_occurred_at at time zone 'UTC')::date) stored,
     constraint session_base check (0 <= base_seq and base_seq <= pruned_to),
     constraint session_due check (due = (head > consolidated_to)),
-    constraint session_kind check (kind in ('root', 'fork', 'resume', 'branch', 'sub-agent')),
-    constraint session_marks check (0 <= pruned_to and pruned_to <= consolidated_to and consolidated_to <= head),
-    constraint session_max_cost check (max_cost is null or max_cost >= 0),
-    constraint session_settled check (settled_to <= head and delivered_to <= head),
-    constraint session_status check (status in ('open', 'ended'))
+    constraint session_marks check (pruned_to <= consolidated_to and consolidated_to <= head),
+    constraint session_settled check (settled_to <= head and delivered_to <= head)
 ) with (fillfactor = 60);
 comment on table session is 'One conversation of one agent: its head, watermarks, lease, totals and settings.';
 create index session_attention on session (id) where attention <> '{}';
@@ -131,7 +141,7 @@ create table event (
     id bigint not null default nextval('event_id_seq'),
     session_id text not null,
     seq bigint not null,  -- dense in its session, from 1
-    event_type text not null,
+    event_type event_kind not null,
     data jsonb not null default '{}',  -- the payload; `data_ref` in it refers to the values that are in blobs
     created_at timestamptz not null,  -- when it was ingested
     consolidated_at timestamptz,  -- when it was learned from
@@ -140,9 +150,6 @@ create table event (
     hash bytea,  -- see `store.log.hash_chain`; null in events from before it
     principal text,  -- see `models.principal`; null in events from before it
     primary key (session_id, seq, created_at),
-    constraint event_kind check (event_type in ('SessionStart', 'SessionEnd', 'UserMessage', 'AssistantResponse',
-        'ToolCall', 'ToolResult', 'ThinkingStart', 'PolicyDecision', 'TaskStart', 'TaskEnd', 'Error', 'SubAgentSpawn',
-        'SubAgentComplete', 'ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied')),
     constraint event_seq check (seq > 0)
 ) partition by range (created_at);
 alter sequence event_id_seq owned by event.id;

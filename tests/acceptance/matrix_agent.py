@@ -123,7 +123,7 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
         home=world, openai_base_url=run["url"], model="gpt-4o-mini", prefill=run.get("prefill", "none"),
         session_lease_seconds=run.get("lease", 30),
     )  # fmt: skip
-    database = Database(run["dsn"], Clock(), pool_size=3)
+    database = Database(run["dsn"], Clock(), pool_size=6)
     report: dict[str, Any] = {}
     try:
         async with Consolidator(

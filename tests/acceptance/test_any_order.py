@@ -82,7 +82,7 @@ async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> As
         return tool(act, **more) if not more else tool(**more)(act)
 
     tools = [tool_with("look", idempotent=True), tool_with("send_mail"), tool_with("deploy", needs_approval=True)]
-    database = Database(dsn, clock, pool_size=6)
+    database = Database(dsn, clock, pool_size=12)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
         server = await stack.enter_async_context(ModelServer(answers=chatter.create_reply))

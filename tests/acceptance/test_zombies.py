@@ -119,7 +119,7 @@ def other(dsn: str, clock: FrozenClock) -> Iterator[OtherHarness]:
 @asynccontextmanager
 async def open_database(dsn: str, clock: Clock) -> AsyncIterator[Database]:
     """Open a database and close it."""
-    database = Database(dsn, clock, pool_size=3)
+    database = Database(dsn, clock, pool_size=6)
     try:
         yield database
     finally:

@@ -78,7 +78,8 @@ async def test_a_database_is_what_the_page_says(database: Database) -> None:
         ("alter table claim alter column note type varchar", "claim.note: the type is character varying, not text"),
         ("alter table run alter column owner drop not null", "run.owner: null is allowed here"),
         ("drop index session_due", "the index session_due is missing"),
-        ("alter table event drop constraint event_kind", "the constraint event_kind is missing"),
+        ("alter domain event_kind drop constraint event_kind", "the constraint event_kind is missing"),
+        ("alter table session drop constraint session_due", "the constraint session_due is missing"),
     ],
 )
 async def test_what_differs_from_the_page_is_named(dsn: str, change: str, sentence: str) -> None:

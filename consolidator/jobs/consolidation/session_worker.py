@@ -180,7 +180,7 @@ def _begin_process(dsn: str, salt: bytes, quiet_minutes: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     settings = Settings.model_construct(quiet_minutes=quiet_minutes)
     _runner = asyncio.Runner()
-    database = Database(dsn, FrozenClock(datetime.now().astimezone()), pool_size=1)
+    database = Database(dsn, FrozenClock(datetime.now().astimezone()), pool_size=2)
     _worker = SessionWorker(database, settings, salt, asyncio.Event())
 
 

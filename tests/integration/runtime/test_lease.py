@@ -131,7 +131,7 @@ async def test_a_lease_begins_before_the_wait_for_its_row(flaky_database: FlakyD
 async def test_a_lease_begins_after_the_wait_for_a_connection(
     dsn: str, flaky_database: FlakyDatabase, clock: FrozenClock
 ) -> None:
-    single = Database(dsn, clock, pool_size=1, overflow=0)
+    single = Database(dsn, clock, pool_size=1)
     try:
         async with single.connection():
             taking = asyncio.create_task(acquire(single))

@@ -71,7 +71,7 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
 
 async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: str, database: Database) -> None:
     """K3."""
-    single = Database(dsn, database.clock, pool_size=1, overflow=0)
+    single = Database(dsn, database.clock, pool_size=1)
     async with single.connection() as conn:
         assert isinstance(conn, psycopg.AsyncConnection)
     assert psycopg.__version__.startswith("3.")
