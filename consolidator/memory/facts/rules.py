@@ -129,6 +129,11 @@ RULES = (
          rf"(?:(?:(?:you|we|agents?) {_SHOULD}|we|{_ENSURE}|i want you to) )?"
          r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+)",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_standing_order),
+    Rule("instead of", "Use logging instead of print.",
+         r"(?:we should )?(?P<what>use|prefer) (?P<value>[^,;]{2,60}?)"
+         r"(?:,? not |,? instead of |,? rather than |,? over |,? never )(?P<other>(?:[^,;.]|\.(?=\w)){2,60}?)[.!]*$",
+         "instead of {other}", "{what} {value} instead of {other}.", "constraint",
+         about="work", to_agent=True, single_valued=True, project_only=True, check=is_practice),
     # What a project or a team uses
     Rule("uses for", "We use Buildkite for CI.",
          rf"{_WE_USE} (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
@@ -141,6 +146,10 @@ RULES = (
     Rule("uses", "We use Terraform.",
          rf"{_WE_USE} (?P<value>.+?){_IN_PROJECT}[.!]*$",
          "uses", "We use {value}.", "environment", about="work", check=is_practice),
+    Rule("project property", "The backend is written in Elixir.",
+         r"(?:this|the|our|my) (?:project|repo|repository|codebase|app|application|package|service|backend|frontend|"
+         r"api|site|library|team) (?P<what>uses|is written in|requires|is built with|targets|depends on) (?P<value>.+)",
+         "{what}", "The project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
     Rule("called", "Our test cluster is called vega.",
          rf"{_THING} (?:is|was|has been) (?:now )?(?:called|named|renamed to) (?!(?:twice|once|again|before|after|by|"
          rf"from|when|if|in|with|every|"
