@@ -126,7 +126,7 @@ RULES = (
          rf"(?!(?:i|it|this|that|there)\b)(?P<value>[a-z]\w+ .+?),? {FROM_NOW}[.!]?$",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
     Rule("always or never", "Always run the formatter before you commit.",
-         rf"(?:(?:(?:you|we|agents?) {_SHOULD}|we|{_ENSURE}|i want you to) )?"
+         rf"(?!we never use\b)(?:(?:(?:you|we|agents?) {_SHOULD}|we|{_ENSURE}|i want you to) )?"
          r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+)",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_standing_order),
     Rule("instead of", "Use logging instead of print.",
@@ -135,6 +135,9 @@ RULES = (
          "instead of {other}", "{what} {value} instead of {other}.", "constraint",
          about="work", to_agent=True, single_valued=True, project_only=True, check=is_practice),
     # What a project or a team uses
+    Rule("does not use", "We don't use Docker.",
+         rf"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+?){_IN_PROJECT}[.!]*$",
+         "does not use", "We do not use {value}.", "environment", about="work", check=is_practice),
     Rule("uses for", "We use Buildkite for CI.",
          rf"{_WE_USE} (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
          "uses for {what}", "We use {value} for {what}.", "environment",
