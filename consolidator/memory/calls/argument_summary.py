@@ -1,12 +1,12 @@
 """Summarize what a call was given in a few words, on one line: for display, headlines and evidence.
 
-Pure. A summary has no keys, and a key may be what tells that a value is secret: callers redact the arguments before.
+Pure. Callers redact: `summarize_arguments` only hides values whose key tells that they are secret.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
@@ -57,8 +57,17 @@ def shorten(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def summarize_arguments(tool: str, arguments: Any, limit: int = MAX_SUMMARY) -> str:
-    """Return what a call was given: its command, its file or those of its patch, or its values without settings."""
+def summarize_arguments(
+    tool: str,
+    arguments: Any,
+    limit: int = MAX_SUMMARY,
+    redact_named: Callable[[str, Any], Any] = lambda _, value: value,
+) -> str:
+    """Return what a call was given: its command, its file or those of its patch, or its values without settings.
+
+    The summary has no keys, so a later redaction cannot see them: `redact_named(key, value)` hides a value whose key
+    tells that it is secret.
+    """
     line = shell_command(tool, arguments)
     if line is not None:
         return shorten(strip_command(line), limit)
@@ -69,9 +78,21 @@ def summarize_arguments(tool: str, arguments: Any, limit: int = MAX_SUMMARY) -> 
                 return path if len(path) <= limit else "…" + path[1 - limit :]
     if tool_kinds.EDITING_TOOLS.fullmatch(tool_kinds.tool_base_name(tool)) and (files := patched_files(arguments)):
         return shorten(", ".join(files), limit)
+    leaves = scalar_leaves(arguments, limit=12)
     texts = [
-        str(value)
-        for key, value in scalar_leaves(arguments, limit=12)
+        str(redact_named(_leaf_name(leaves, index), value))
+        for index, (key, value) in enumerate(leaves)
         if value not in (None, "") and not isinstance(value, bool) and not tool_kinds.SETTING_KEYS.fullmatch(key)
     ]
     return shorten(" ".join(texts), limit)
+
+
+def _leaf_name(leaves: list[tuple[str, Any]], index: int) -> str:
+    """Return a leaf's key; for a "value" the name beside it, as in `{"name": "API_TOKEN", "value": ...}`."""
+    key = leaves[index][0]
+    if key.endswith("value"):
+        prefix = key.removesuffix("value")
+        for other, name in leaves[max(0, index - 1) : index + 2]:
+            if other in (prefix + "name", prefix + "key") and isinstance(name, str):
+                return name
+    return key

@@ -67,8 +67,8 @@ def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> li
             return [Operation("read", "", paths, inspects=True)]
         if tool_kinds.EDITING_TOOLS.fullmatch(name):
             return [Operation("edit", "", paths)]
-    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (files := patched_files(arguments)):
-        return [Operation("edit", "", tuple(dict.fromkeys(map(normalize_operand, files))))]
+    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (paths := _patched_paths(arguments)):
+        return [Operation("edit", "", paths)]
     return [_tool_operation(tool, arguments)]
 
 
@@ -85,6 +85,10 @@ def patched_files(arguments: Any) -> list[str]:
     """Return the files that a patch changes, as it names them; none where a call is given no patch."""
     texts = [value for _, value in scalar_leaves(arguments) if isinstance(value, str)]
     return list(dict.fromkeys(path for text in texts for path in _PATCHED_FILE.findall(text)))[:MAX_OPERANDS]
+
+
+def _patched_paths(arguments: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(normalize_operand, patched_files(arguments))))
 
 
 def _tool_operation(tool: str, arguments: Any) -> Operation:
@@ -141,8 +145,7 @@ def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
-    position = next(n for n, command in enumerate(commands) if command is reported)
-    hidden = any(command.link in ("|", "|&", "||", ";", "&") for command in commands[position + 1 :])
+    hidden = _is_status_hidden(commands, reported)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])
 
@@ -153,6 +156,11 @@ def _implied_successes(commands: list[Command]) -> Iterator[Command]:
         yield command
         if command.link not in ("&&", "|", "|&"):
             return
+
+
+def _is_status_hidden(commands: list[Command], reported: Command) -> bool:
+    following = commands[next(n for n, command in enumerate(commands) if command is reported) + 1 :]
+    return any(command.link in ("|", "|&", "||", ";", "&") for command in following)
 
 
 def _command_operation(command: Command, line: str, directory: str | None, hidden: bool) -> Operation:

@@ -36,8 +36,9 @@ _WE = (
 _NOT = r"(?:not|don't|do not|doesn't|does not|aren't|isn't|won't|needn't|(?:don't|do not) (?:need|have) to)"
 _AGAIN = r" (?:any ?more|any longer)"
 _LEFT = (
-    r"(?:(?:switched|moved|migrated|got) (?:away from|from|off(?: of)?|rid of) |dropped |abandoned |retired |"
-    r"(?:stopped|quit) (?:\w+ing )?|phased out )"
+    r"(?:(?:switched|moved|migrated|went|shifted|changed|got) (?:away from|over from|from|off(?: of)?|rid of) |dropped "
+    r"|"
+    r"ditched |abandoned |retired |gave up (?:on )?|(?:stopped|quit) (?:\w+ing )?|phased out |are done with )"
 )
 _FORGET = r"(?:forget|ignore|disregard|scratch|drop|undo|take back|strike)"
 _SAID = (
@@ -59,18 +60,35 @@ _FORMS = (
     ),
     (rf"{_WE} no longer {_OLD}{_REST}", ENDED),
     (rf"(?:{_WE} |please )?{_NOT} {_OLD}{_AGAIN}{_REST}", ENDED),
+    (rf"{_WE} changed my mind (?:about|on) {_OLD}{_REST}", TAKEN_BACK),
+    (rf"no need to {_OLD}{_AGAIN}{_REST}", ENDED),
+    (rf"no more {_OLD}{_REST}", ENDED),
     (
         rf"{_WE} (?:switched|moved|migrated|changed|went|upgraded)(?: (?:over|away))? from {_OLD} (?:over )?to "
         rf"(?P<new>[^,;]+?){_REST}",
         ENDED,
     ),
+    (rf"{_WE} (?:switched|moved|migrated|changed)(?: over)? to (?P<new>[^,;]{{2,60}}?) from {_OLD}{_REST}", ENDED),
     (rf"{_WE} replaced {_OLD} (?:with|by) (?P<new>[^,;]+?){_REST}", ENDED),
+    (rf"{_WE} {_LEFT}{_OLD} in favou?r of (?P<new>[^,;]+?){_REST}", ENDED),
     (rf"{_WE} {_LEFT}{_OLD}(?: (?:last|this) \w+| yesterday| today)?{_REST}", ENDED),
     (rf"(?:please |(?:you|we) (?:can|may|should) )?stop (?:\w+ing (?:the )?)?{_OLD}{_REST}", ENDED),
     (rf"{_FORGET} {_SAID} ?(?:about|on|regarding|of) {_OLD}{_REST}", TAKEN_BACK),
+    (rf"{_FORGET} (?:about )?(?:the )?{_OLD} (?:rule|thing|convention|preference){_REST}", TAKEN_BACK),
+    (rf"forget that (?:we|i|you) \w+ {_OLD}{_REST}", TAKEN_BACK),
+    (rf"(?:you|we) (?:can|may) (?:now )?{_OLD} again[.!]*$", TAKEN_BACK),
     (rf"forget (?:about )?{_OLD}{_REST}", ENDED),
+    (rf"{_OLD} (?:is|was|has been) replaced (?:by|with) (?P<new>[^,;]+?){_REST}", ENDED),
+    (
+        rf"{_WE} (?:switched|moved|migrated|changed) (?P<what>(?:our|the) [\w ]{{2,30}}?) from {_OLD} to "
+        r"(?P<new>[^,;]+?)[.!]*$",
+        ENDED,
+    ),
+    (rf"{_OLD} (?:is|are) (?:gone|dead|history|deprecated|retired|out of use){_REST}", ENDED),
+    (rf"(?:it's|it is|that's) (?P<new>[^,;]{{2,60}}?) now,? (?:and )?not {_OLD}{_REST}", ENDED),
     (rf"{_OLD} (?:is|are) (?:no longer|not) (?:used|in use|supported|needed|wanted)(?:{_AGAIN})?{_REST}", ENDED),
     (rf"(?:it's |it is )?not {_OLD}[,;]? (?:it is|it's|but|that's|they're) (?P<new>[^,;]+?)[.!]*$", ENDED),
+    (rf"(?:instead of|rather than) {_OLD},? (?P<rest>(?:we (?:now )?use|use|prefer) .+)", ENDED),
     # Beside what a rule reads in the same sentence:
     (
         r"(?!(?:if|when|whenever|unless|before|after)\b).+?(?:,? (?:instead of|rather than)|"
@@ -83,11 +101,13 @@ _FROM_NOW = re.compile(rf"{FROM_NOW},? ", re.IGNORECASE)
 _BESIDE = _PATTERNS[-1][0]
 _BEFORE = re.compile(  # the verb before what is ended
     r"(?:use|using|need|want|have|like|love|prefer|support|deploy|host|run|ship|build|test|live|work|rely|depend|do|"
-    r"require|write|answer|commit|the|our|on|in|at|to|with|for)(?:ing)?(?: (?:to|on|with|in|at|for|the|our))? (?=\S)",
+    r"require|"
+    r"write|answer|commit|the|our|on|in|at|to|with|for)(?:ing)?(?: (?:to|on|with|in|at|for|via|the|our))? (?=\S)",
     re.IGNORECASE,
 )
 _NO_THING = re.compile(r"(?:just|only|about|really|sure|easy|so|too|that|mentioned)\b", re.IGNORECASE)
 _MAX_WORDS = 9  # of what is ended, and of what takes its place
+_PERSONAL = re.compile(r"(?:like|love|prefer|live|work|hate|enjoy)\b", re.IGNORECASE)
 _NO_CONTENT = content_words(
     "always never use using prefer please only we our they their rule for in on from now wants over than instead rather"
 )
@@ -117,6 +137,7 @@ def find_ending(sentence: str) -> Ending | None:
         groups = {name: strip_punctuation(group or "") for name, group in match.groupdict().items()}
         old = strip_punctuation(groups["old"])
         who = groups.get("who", "").lower()
+        is_personal = who == "i" and _PERSONAL.match(old) is not None
         verb = _BEFORE.match(old)
         old, groups["verb"] = old[verb.end() :] if verb else old, old.partition(" ")[0]
         if (
@@ -126,18 +147,20 @@ def find_ending(sentence: str) -> Ending | None:
             or not content_words(old) - _NO_CONTENT
         ):
             return None
-        about = ("work",) if who not in ("", "i") else ("work", "person")
-        says = (sentence,) if pattern is _BESIDE else tuple(_new_sentences(groups))
+        about = ("person",) if is_personal else ("work",) if who and who != "i" else ("work", "person")
+        says = (sentence,) if pattern is _BESIDE else tuple(_new_sentences(match[0], groups))
         return Ending(old, predicate, about, says)
     return None
 
 
-def _new_sentences(groups: dict[str, str]) -> Iterator[str]:
+def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
     """Yield what a sentence says of the time from then on."""
     new, what, who = groups.get("new"), groups.get("what"), groups.get("who", "")
     new = "" if new and (len(new.split()) > _MAX_WORDS or is_deictic(new, within=2)) else new
     if new and what:
         yield f"{what} is {at} {new}." if (at := groups.get("at")) else f"No, {what} is {new}."
+    elif new and who.lower() == "i" and " from " in text:
+        yield f"I live in {new}." if new[0].isupper() else f"I prefer {new}."
     elif new:
         yield f"we use {new}."
     if rest := groups.get("rest"):
@@ -145,7 +168,7 @@ def _new_sentences(groups: dict[str, str]) -> Iterator[str]:
             rest = f"{who} {groups['verb']} {rest}"
         elif rest.startswith("it ") and " " in who:
             rest = who + rest[2:]
-        yield f"from now on {rest}" if begins_order(rest.lower().split()) else rest
+        yield f"from now on {rest}" if begins_order(rest.lower().split(), 0) == 0 else rest
 
 
 def ends(ending: Candidate, assertion: Candidate) -> bool:

@@ -94,7 +94,7 @@ def find_instruction(sentence: str) -> str | None:
     if (
         says < 2
         or (says == 2 and not _SAYS_HOW.intersection(words))
-        or not (begins_order(words) or _SHOULD.match(order))
+        or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
     ):
         return None
     return order

@@ -9,16 +9,21 @@ from dataclasses import dataclass, replace
 from consolidator.memory.facts.candidates import AMONG_PEOPLE
 from consolidator.memory.facts.rules import RULES, Rule
 from consolidator.memory.text.phrasing import (
+    ends_in_doubt,
     first_clause,
     is_hypothetical,
+    is_inside_quotes,
     is_question,
     mend_contractions,
+    mend_now,
+    strip_hypothesis,
     strip_lead_in,
     strip_punctuation,
 )
 
 _MAX_VALUE_CHARS = 200
 _MAX_PREDICATE_CHARS = 80
+_THIRD_PERSON = {"can't stand": "cannot stand", "don't like": "does not like", "do not like": "does not like"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +52,16 @@ def find_statements(
     only_considered = (
         "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
     )
-    bare = strip_lead_in(sentence)
+    bare = mend_now(strip_hypothesis(strip_lead_in(sentence)))
     for rule in RULES:
-        text = sentence if rule.anywhere else bare
+        text = sentence if rule.keeps_lead_in or rule.anywhere else bare
         match = rule.regex.search(text) if rule.anywhere else rule.regex.match(text)
         if match is None:
             continue
         statement = _make_statement(rule, match, who)
-        reason = only_considered
-        if rule.project_only and not at_work:
-            reason = reason or "a wish of the moment, outside a project"
-        if rule.to_agent and among_people:
-            reason = reason or AMONG_PEOPLE
+        reason = only_considered or _place_rejection(
+            rule, text[: match.start()], at_work=at_work, among_people=among_people
+        )
         if reason is not None:
             if statement.rejected is None:
                 yield replace(statement, rejected=reason)
@@ -66,6 +69,17 @@ def find_statements(
         yield statement
         if statement.rejected is None:
             return
+
+
+def _place_rejection(rule: Rule, before: str, *, at_work: bool, among_people: bool) -> str | None:
+    """Return why a rule does not hold where its words stand, after the words `before` of their sentence."""
+    if rule.project_only and not at_work:
+        return "a wish of the moment, outside a project"
+    if rule.to_agent and among_people:
+        return AMONG_PEOPLE
+    if is_inside_quotes(before, len(before)):
+        return "quoted from elsewhere"
+    return "said in doubt" if ends_in_doubt(before) else None
 
 
 def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
@@ -78,10 +92,9 @@ def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
         for name, group in match.groupdict().items()
         if name != "value"
     }
-    sentence = rule.sentence.format(**{"who": who, "whom": who, "value": value, **groups})
-    reason = None if value and rule.check(value) else "of the moment, or of what only those present can see"
-    if not value or len(value) > _MAX_VALUE_CHARS:
-        reason = "says too little or too much"
+    verb = groups.get("what", "").lower()
+    does = _THIRD_PERSON.get(verb, f"{verb}s")
+    sentence = rule.sentence.format(**{"who": who, "whom": who, "value": value, "does": does, **groups})
     predicate = rule.predicate.format(**{name: group.lower() for name, group in groups.items()})
     return Statement(
         predicate=predicate[:_MAX_PREDICATE_CHARS],
@@ -90,6 +103,13 @@ def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
         kind=rule.kind,
         about=rule.about,
         single_valued=rule.single_valued,
-        rejected=reason,
+        rejected=_rejection(rule, value),
         rule=rule.name,
     )
+
+
+def _rejection(rule: Rule, value: str) -> str | None:
+    """Return why a value makes no fact; None where it makes one."""
+    if not value or len(value) > _MAX_VALUE_CHARS:
+        return "says too little or too much"
+    return None if rule.check(value) else "of the moment, or of what only those present can see"

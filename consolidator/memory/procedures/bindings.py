@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from consolidator.llm.redaction.redact import redact_json
+from consolidator.memory.calls.argument_redaction import argument_redactor
 from consolidator.memory.calls.call_pairing import MAX_PENDING
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
@@ -69,9 +69,10 @@ def first_unused(column: list[int], used: Container[int]) -> int | None:
 class _GivenArguments(NamedTuple):
     """The arguments of a call by path."""
 
-    columns: Columns  # of a command also its usage pattern
+    columns: Columns  # redacted; of a command also its usage pattern
     hashed: dict[str, list[int]]  # the salted hashes of `columns`
     own_paths: tuple[str, ...]  # the paths that are in the arguments themselves
+    has_secret: bool
     from_session: frozenset[str]  # paths whose values the session gave before; of a command where it gave an operand
 
 
@@ -88,7 +89,7 @@ class BindingFold:
         self, counts: KeyCounts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False
     ) -> None:
         self.counts = counts
-        self._redact_command = lru_cache(maxsize=64)(redact)  # agents repeat their command lines
+        self.redactor = argument_redactor(redact)
         self.sources: dict[str, ValueSource] = {}  # by symbol, oldest first
         self.used_values: dict[str, dict[int, None]] = {}  # "symbol path" -> values given so far, oldest first
         self.user_words: list[tuple[str, int]] = []  # shape and hash of words that look like values
@@ -154,8 +155,10 @@ class BindingFold:
                     self.used_values.get(f"{symbol} {path}", {}).pop(value, None)
         elif not is_shell and symbol in self.sources:
             paths = {path: column for path, column in self.sources[symbol].paths.items() if path[0] == "<"}
-            result = result if self.clear_values is None else redact_json(result)  # of a hash nothing can be told
-            returned = {">" + path: self.hash_values(values) for path, values in flatten_result(result).items()}
+            returned = {
+                ">" + path: self.hash_values(values)
+                for path, values in self.redactor.redact_columns(flatten_result(result)).items()
+            }
             self.sources[symbol] = ValueSource(paths | returned)
             self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
 
@@ -164,9 +167,11 @@ class BindingFold:
         return self.session_values.gave_all(column, self.hash_values(column))
 
     def _read_arguments(self, symbol: str, arguments: Any) -> _GivenArguments:
-        columns = flatten(arguments)
+        raw_columns = flatten(arguments)
+        columns = self.redactor.redact_columns(raw_columns)
         line = command_argument(arguments) if symbol.startswith(SHELL_PREFIX) else None
-        redacted_line = None if line is None else self._redact_command(line)
+        redacted_line = None if line is None else self.redactor.redact_command(line)
+        has_secret = columns is not raw_columns or redacted_line != line
         own_paths = tuple(columns)
         if redacted_line is not None:
             columns = columns | {USAGE: [usage_pattern(redacted_line)]}
@@ -174,7 +179,7 @@ class BindingFold:
         given = self._given_paths(columns, hashed)
         if redacted_line is not None and "command" not in given and (operands := operands_of(redacted_line)):
             given |= {"command"} if self.session_values.gave_any(operands, self.hash_values(operands)) else set()
-        return _GivenArguments(columns, hashed, own_paths, given)
+        return _GivenArguments(columns, hashed, own_paths, has_secret, given)
 
     def _given_paths(self, columns: Columns, hashed: dict[str, list[int]]) -> frozenset[str]:
         return frozenset(

@@ -19,7 +19,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol, is_inspection, tool_symbol
 from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
+from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
@@ -94,8 +94,7 @@ class Digest:
         self.user_spoke = False  # since the last call
         self.said_shapes: set[str] = set()  # forms of the values that the user said since the last call
         if packed is not None:
-            keys, counts = (np.frombuffer(stored, np.int64).tolist() for stored in (packed.keys, packed.counts))
-            self.counts = KeyCounts(dict(zip(keys, counts, strict=True)), unpack_terms(packed.terms))
+            self.counts = KeyCounts(_unpack_counts(packed), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
@@ -223,7 +222,9 @@ class Digest:
 
     def _quote_arguments(self, call: CompletedCall) -> str:
         """Summarize what a call was given, redacted: evidence that outlives the event."""
-        summary = summarize_arguments(call.tool, call.arguments, _MAX_REDACTED)
+        summary = summarize_arguments(
+            call.tool, call.arguments, _MAX_REDACTED, redact_named=self.bindings.redactor.redact_named
+        )
         if len(summary) >= _MAX_REDACTED:
             # Drop the word at the cut: it may be half a credential, and redaction before it shortens the text.
             summary = summary.rsplit(" ", 1)[0]
@@ -268,6 +269,12 @@ class Digest:
         self.user_spoke = state["spoken"]
         self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
+
+
+def _unpack_counts(packed: PackedDigest) -> dict[int, int]:
+    keys: Ints = np.frombuffer(packed.keys, np.int64)
+    counts: Ints = np.frombuffer(packed.counts, np.int64)
+    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
 
 def _compress_json(value: Any) -> bytes:

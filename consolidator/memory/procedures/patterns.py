@@ -57,8 +57,14 @@ class DigestArrays:
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
         symbols, call_seqs, hashes, times = (np.frombuffer(data, np.int64) for data in (sequence, seqs, keys, counts))
-        outcome = -1 if _TASK_KEYS["failure"] in hashes else int(_TASK_KEYS["success"] in hashes)
-        return cls(session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, outcome, peer)
+        return cls(
+            session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, _task_outcome(hashes), peer
+        )
+
+
+def _task_outcome(keys: Ints) -> int:
+    """Return how the tasks of a session went, by the keys that its digest counts: 1, -1 or 0 for unknown."""
+    return -1 if _TASK_KEYS["failure"] in keys else int(_TASK_KEYS["success"] in keys)
 
 
 class Pattern:
@@ -182,7 +188,7 @@ def mine_patterns(
     log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
-    singles = _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
+    singles = _single_symbols(log, rule)
     longer = _extend_patterns(log, singles, 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
         grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
@@ -245,6 +251,10 @@ def _measure_pairs(singles: _Grams, pairs: _Grams) -> npt.NDArray[np.float64]:
     )
     shares[pairs.ids] = together[pairs.ids] / rarer
     return shares
+
+
+def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:
+    return _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
 
 
 def _extend_patterns(log: _SequenceLog, grams: _Grams, length: int, rule: PublicationRule) -> _Grams:

@@ -177,9 +177,7 @@ class _ProfileBuilder:
         return dict(sorted(self.profiles.items()))
 
     def _add_bindings(self) -> None:
-        could_apply = {"word": "said", "hit": "use"}  # the count of how often a binding could apply
-        keys = [_hash_key_cached((could_apply[kind], *rest[:3])) for kind, rest, _, _ in self.hits]
-        chances = self.recurring.totals_of(keys)
+        chances = self.recurring.totals_of([_chances_key(kind, rest) for kind, rest, _, _ in self.hits])
         for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
             self._add_binding(kind, rest, total, roots, max(seen, total))
         for (symbol, path), constants in self.constants.items():
@@ -215,6 +213,11 @@ class _ProfileBuilder:
             origin = "argument" if rest[3][0] == "<" else "result"
             binding = Binding(origin, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:])
         profile.bindings.setdefault(path, []).append(binding)
+
+
+def _chances_key(kind: str, rest: list[Any]) -> int:
+    """Return the key of how often a binding could apply."""
+    return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3]))
 
 
 _hash_key_cached = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent need mostly the same keys

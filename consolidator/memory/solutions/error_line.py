@@ -75,12 +75,13 @@ def find_error_line(text: str) -> ErrorLine:
 
 def _leads_on(text: str, following: str) -> bool:
     """Whether a line announces the reason; where code follows, it is the reason."""
-    return line_kinds.ANNOUNCEMENT.search(text) is not None and line_kinds.FRAME.search(following) is None
+    return line_kinds.BARE_LABEL.match(text) is not None or bool(
+        line_kinds.ANNOUNCEMENT.search(text) and not line_kinds.FRAME.search(following)
+    )
 
 
 def _is_skipped(line: str) -> bool:
-    """Whether a line is no reason, whatever its words are."""
-    return any(kind.search(line) for kind in (line_kinds.NOTICE, line_kinds.ECHO, line_kinds.PROGRESS))
+    return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
 
 
 def error_lines(text: str) -> list[str]:
@@ -156,9 +157,12 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
             return by_word
     if candidates:
         return (telling or candidates)[0]
-    notices = [n for n, line in enumerate(lines) if not line_kinds.PROGRESS.search(line.text)]
+    notices = [n for n, line in enumerate(lines) if not line_kinds.is_progress(line.text)]
     return next((n for n in notices if len(lines[n].text.split()) > 2), notices[0] if notices else 0)
 
 
 def _announces_error(line: str) -> bool:
-    return line_kinds.ANNOUNCEMENT.search(line) is not None and line_kinds.ERROR_WORD.search(line) is not None
+    return bool(
+        line_kinds.BARE_LABEL.match(line)
+        or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.ERROR_WORD.search(line))
+    )

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
-from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
@@ -29,7 +29,7 @@ from consolidator.memory.solutions.error_line import (
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
 from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values, missing_command
-from consolidator.memory.solutions.line_kinds import program_prefix
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, program_prefix
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
@@ -57,6 +57,7 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
+FAILED_CD = f"{SHELL_PREFIX}cd"  # the symbol of a call whose folder is not there
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
     **dict.fromkeys(("rule", "change", "outcome", "noise_reason")),
@@ -98,7 +99,8 @@ class _RecentCall:
             self.inspects = operation.inspects
             self.switches_off = switches_off_check(self.tool, self.arguments)
             symbol = operation.key if operation.kind == "tool" else tool_symbol(self.tool, self.arguments)
-            summary = summarize_arguments(self.tool, redact_arguments(self.arguments), _MAX_REDACTED)
+            redact_named = argument_redactor(redact).redact_named
+            summary = summarize_arguments(self.tool, self.arguments, _MAX_REDACTED, redact_named=redact_named)
             detail = describe_edit(self.arguments, redact)
             self.step = FixStep(symbol, shorten(redact(summary), MAX_SUMMARY), detail)
             self.arguments = None
@@ -149,7 +151,7 @@ class ErrorTracker:
         self._unjudged.clear()
 
     def _add_failure(self, call: CompletedCall) -> None:
-        arguments = redact_arguments(call.arguments)  # everything kept of an error comes from these
+        arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
         text = self.redact(truncate_middle(call.result_text))
         line = find_error_line(text)
         later = LaterCall.of_call(call, arguments, blamed_program(line.text))
@@ -164,7 +166,10 @@ class ErrorTracker:
         call, operation = later.call, later.operations[0]
         headline = line.text[:MAX_HEADLINE]
         symbol = call_symbol(call)
-        if operation.kind == "shell" and operation.program == blamed_program(line.text):
+        has_no_folder = operation.kind == "shell" and NO_FOLDER.match(headline) is not None
+        if has_no_folder:  # what came after it did not run
+            symbol = FAILED_CD
+        elif operation.kind == "shell" and operation.program == blamed_program(line.text):
             symbol = operation.key
         reason = noise_reason(call, text)
         return ErrorRecord(
@@ -174,10 +179,10 @@ class ErrorTracker:
             occurred_at=call.occurred_at,
             tool=call.tool,
             symbol=symbol,
-            operation=operation.key,
+            operation=FAILED_CD if has_no_folder else operation.key,
             fingerprint=fingerprint_headline(symbol, headline),
             headline=headline,
-            quote=text[line.start : line.start + MAX_QUOTE].strip(),  # verbatim
+            quote=_quote_from(text, line),
             failing=summarize_arguments(call.tool, arguments, MAX_FAILING),
             status="noise" if reason else "open",
             noise_reason=reason,
@@ -263,7 +268,7 @@ class ErrorTracker:
 
     def _resolve(self, error: _OpenError, later: LaterCall, grade: ResolutionGrade) -> None:
         call = later.call
-        arguments = redact_arguments(call.arguments)
+        arguments = redact_arguments(call.arguments, self.redact)
         texts = argument_texts(call.tool, arguments)
         directory = _resolving_directory(error.record, call_directory(call.tool, arguments))
         between = error.record.between
@@ -391,3 +396,8 @@ def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
 def _last_try(record: ErrorRecord) -> int:
     """Return the index of the last call that met the error of a record."""
     return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])
+
+
+def _quote_from(text: str, line: ErrorLine) -> str:
+    """Return a verbatim excerpt of a result from its error line on."""
+    return text[line.start : line.start + MAX_QUOTE].strip()

@@ -153,7 +153,11 @@ def mask_line(line: str) -> str:
     missing = missing_command(line[:MAX_LINE])
     if missing:
         return f"command not found: {missing}"[:MAX_SIGNATURE]
-    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", _mask_by_kind(line)[0]))
+    return _plain_mask(_mask_by_kind(line)[0])
+
+
+def _plain_mask(masked: str) -> str:
+    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", masked))
     masked = _REPEATED_MASK.sub(r"\1", masked).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
     return masked[:MAX_SIGNATURE] or NO_MESSAGE
 

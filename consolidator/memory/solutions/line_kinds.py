@@ -37,7 +37,7 @@ ERROR_WORD = re.compile(
     r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
     re.IGNORECASE,
 )
-NOTICE = re.compile(  # says something beside the error; a program's name may come first
+_NOTICE = re.compile(  # says something beside the error; a program's name may come first
     r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b"
     r"|^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
     r"|\bwarning:"
@@ -47,7 +47,7 @@ NOTICE = re.compile(  # says something beside the error; a program's name may co
     r"|\berrors?[\s_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
     re.IGNORECASE,
 )
-ECHO = re.compile(  # a command, a line of code or of a stack
+_ECHO = re.compile(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
     r"|^\s*[\^~]+\s*$"
 )
@@ -55,7 +55,7 @@ FRAME = re.compile(  # code with its number, beside a frame or not; a line of a 
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
     r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
-PROGRESS = re.compile(  # how far a program is, or what separates lines
+_PROGRESS = re.compile(
     r"^\s*(?:\[\d+/\d+\]|\d+(?:\.\d+)?%|\[[=#>. -]{3,}\]|==+>?|--+|──+|━━+|\*\*\*+)(?=\s|$)"
     r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```|^\W*[A-Z][a-z]+ing\b.*(?:\.\.\.|…)\W*$",
     re.IGNORECASE,
@@ -69,6 +69,7 @@ VAGUE = re.compile(
     r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
     re.IGNORECASE,
 )
+BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
 ANNOUNCEMENT = re.compile(r":\s*$")
 PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
@@ -104,6 +105,16 @@ def program_prefix(line: str) -> str | None:
     if match:
         return match[1]
     return "sh" if _SHELL_COMPLAINT.match(line) else None
+
+
+def is_harmless(line: str) -> bool:
+    """Whether a line is a notice, or an echo of a command, of code or of a stack: no reason, whatever its words."""
+    return _NOTICE.search(line) is not None or _ECHO.search(line) is not None
+
+
+def is_progress(line: str) -> bool:
+    """Whether a line only says how far a program is, or separates others."""
+    return _PROGRESS.search(line) is not None
 
 
 def strip_box(line: str) -> str:

@@ -94,13 +94,17 @@ def is_moved_file(failing: Operation, later: Operation) -> bool:
     return any(word.rsplit("/", 1)[-1] in names for word in later.operands)
 
 
-def is_substitute(failing: Operation, later: Operation) -> bool:
+def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
     """Whether another program substitutes for a failing one on the same operand.
 
-    It must be of the same family: reading, formatting or adding a script does not replace running it.
+    It must be of the same family: reading, formatting or adding a script does not replace running it. Where the failing
+    program was unusable (not installed), any other command is a substitute.
     """
-    family = operation_family(later)
-    if failing.program == later.program or family == "check" or operation_family(failing) != family:
+    if failing.program == later.program:
+        return False
+    if not (unusable and later.kind == "shell") and (
+        operation_family(failing) != operation_family(later) or operation_family(later) == "check"
+    ):
         return False
     return operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 

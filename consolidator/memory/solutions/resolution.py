@@ -39,6 +39,11 @@ _GIT_SAYS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
+_UNUSABLE = re.compile(
+    r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
+    r"|(?:is|are) (?:disabled|not available)|unable to locate",
+    re.IGNORECASE,
+)
 
 
 class ResolutionGrade(IntEnum):
@@ -110,9 +115,11 @@ def grade_resolution(
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
     distance = later.call.index - record.index
-    is_near = distance <= SUBSTITUTE_WINDOW and not is_guarded
-    substitutes = is_near and is_substitute(failing, later.operations[0])
-    return ResolutionGrade.SUBSTITUTION if substitutes else ResolutionGrade.NONE
+    if distance <= SUBSTITUTE_WINDOW and not is_guarded:
+        unusable = _UNUSABLE.search(record.headline) is not None
+        if is_substitute(failing, later.operations[0], unusable):
+            return ResolutionGrade.SUBSTITUTION
+    return ResolutionGrade.NONE
 
 
 def is_refused_commit(record: ErrorRecord) -> bool:

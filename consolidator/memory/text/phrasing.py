@@ -28,6 +28,8 @@ _TRANSIENT = re.compile(
     r"anymore|already|(?<!from )now)\b",
     re.IGNORECASE,
 )
+_OF_TEAM = re.compile(r"(?:we|our|the|i)\b", re.IGNORECASE)
+_SINCE_NOW = re.compile(r"(?:(?<=\bwe)|(?<=\bis)|(?<=\bare)|(?<=\bi)) now\b|(?<=\w) now(?=[,.;!]|$)", re.IGNORECASE)
 _QUESTION_WORD = re.compile(
     r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do(?! not)|does|did|was|were|will|shall|isn't|"
     r"aren't|doesn't|don't (?:we|you|i|they)|am)\b",
@@ -42,6 +44,11 @@ _HYPOTHESIS = re.compile(
     r"(?:if(?! [^,]{3,80}, (?:then )?(?:please )?(?:always|never)\b)|suppose|imagine|assume|assuming|let's say|say|"
     r"what if|maybe|perhaps|possibly|in case|unless|for (?:example|instance)|e\.g|"
     r"i (?:think|guess|suppose|feel like|wonder|assume|wish)|it (?:seems|looks)|apparently|hypothetically|as if)\b",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(
+    r"\b(?:if|whether|when|unless|suppose|(?:not|pretty|fairly|quite|almost) sure|think|believe|guess|maybe|perhaps|"
+    r"as though|as if|not that|wish|said|says|told|asked?)\b[^,;:.]*$",
     re.IGNORECASE,
 )
 _POLITE_REQUEST = re.compile(
@@ -77,16 +84,36 @@ _GREETED_OR_TAGGED = re.compile(
     r"(?=(?:i|we|my|our|please|always|never|don't|do not|you|remember|from now on|use|no|stop|only|let's)\b)",
     re.IGNORECASE,
 )
+_VOCATIVE = re.compile(
+    r"(?:(?!(?:If|When|Once|Until|Unless|Maybe|Perhaps|Suppose|Say|Imagine|Assume|Sometimes|Yesterday|Today|Tomorrow|"
+    r"However|Previously|Originally|Before|Later|Initially|Then)\b)[A-ZÀ-Þ][\w'-]+|(?i:guys|folks|team|everyone|buddy|"
+    r"bro|mate|man|dude)),\s+(?=(?i:i|we|my|our|please|always|never|don't|do not|you|remember|from now on|use|no|stop|"
+    r"only|let's)\b)"
+)
 _DEICTIC_WORDS = word_set(
     """
     this that these those it its it's that's them they he she him her here there your yours one ones such something
     anything nothing everything what which who how why where same other others another else
     """
 )
+# What may follow "the" or "our" without pointing at one thing among several.
+_UNIQUE_THING = (
+    r"(?:main|master|develop|production|prod|staging|default|public|existing|whole|entire|full)\b.*|"
+    r"code(?:base)?|repo(?:sitory)?|database|tests?|test suite|project|changelog|docs|documentation|readme|user|"
+    r"terminal|cli|command line|standard library|style guide|linter|formatter|imperative|active voice|present tense|"
+    r"metric system|window|aisle|day|morning|evening|night|week|weekend|year|ocean|sea|mountains|outdoors|piano|guitar|"
+    r"violin|drums|gym"
+)
+_DEFINITE = re.compile(rf"\b(?:the|my|your|our|his|her|their) (?!(?:{_UNIQUE_THING})\b)\S", re.IGNORECASE)
 _CLAUSE_END = re.compile(
     r"\s*(?:;| [-–—] |\.\s|,\s*(?:but|and (?:i|we|you|please|can|could|then|also|the|my)|so|because|since|which|"
     r"although|though|if|please|thanks|thank you|can|could|let me|ok|i|we|you|he|she|they|it['’]s|that['’]s)\b|"
     r"\s(?:but|because|although|though|btw|please|thanks|thank you)\b)",
+    re.IGNORECASE,
+)
+_PAST_TENSE = re.compile(
+    r"(?:\w+ed|been|had|was|were|did|said|got|made|saw|seen|knew|known|told|gave|given|went|gone|took|taken|bought|"
+    r"thought|heard|felt|met|came|found|left|lost|kept|ran|wrote|written|done|understood|became|began|forgot|failed)\b",
     re.IGNORECASE,
 )
 
@@ -110,10 +137,26 @@ def mend_contractions(text: str) -> str:
     return _NO_APOSTROPHE.sub(r"\1n't", text)
 
 
+def mend_now(text: str) -> str:
+    """Return a statement about a team or its things without "now", where that says since when it is so."""
+    return _SINCE_NOW.sub("", text) if _OF_TEAM.match(text) else text
+
+
+def strip_hypothesis(text: str) -> str:
+    """Return a text without the words at its beginning that only consider what follows ("I think")."""
+    hypothesis = _HYPOTHESIS.match(text)
+    return text[hypothesis.end() :].lstrip(" ,:") if hypothesis else text
+
+
 def is_transient(text: str) -> bool:
     """Tell whether a text is about the moment it was said in, or about a thing of then."""
     is_of_moment = _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
     return is_of_moment or _OF_THEN.search(text) is not None
+
+
+def ends_in_doubt(text: str) -> bool:
+    """Tell whether the words before a statement take it back ("if", "whether", "pretty sure")."""
+    return _DOUBT.search(text) is not None
 
 
 def strip_lead_in(sentence: str) -> str:
@@ -124,7 +167,7 @@ def strip_lead_in(sentence: str) -> str:
 
 
 def _without_lead_in(sentence: str) -> str:
-    for words in (_GREETED_OR_TAGGED, _LEAD_IN, _GREETED_OR_TAGGED, _LEAD_IN):
+    for words in (_GREETED_OR_TAGGED, _LEAD_IN, _VOCATIVE, _GREETED_OR_TAGGED, _LEAD_IN):
         match = words.match(sentence)
         sentence = sentence[match.end() :] if match else sentence
     return sentence
@@ -145,6 +188,22 @@ def is_deictic(text: str, *, within: int = 0) -> bool:
     """Tell whether a text points at something that only those present see ("this", "it"); `within`: its first words."""
     words = re.findall(r"[A-Za-z']+", text.lower().replace("’", "'"))
     return any(word in _DEICTIC_WORDS for word in (words[:within] if within else words))
+
+
+def is_generic(text: str) -> bool:
+    """Tell whether a text is about a kind of thing, and not about a certain one at hand."""
+    return bool(text) and not is_deictic(text) and _DEFINITE.search(text) is None and not is_transient(text)
+
+
+def is_past_tense(text: str) -> bool:
+    """Tell whether a clause without its subject is in the past tense ("never had a problem")."""
+    return _PAST_TENSE.match(text) is not None
+
+
+def is_inside_quotes(sentence: str, position: int) -> bool:
+    """Tell whether a position in a sentence is between quotation marks."""
+    before = sentence[:position]
+    return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
 
 
 # Words of a language that no other has: of a sentence, two of them are enough.

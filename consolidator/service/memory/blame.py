@@ -11,6 +11,7 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
+from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.lessons.history import History
@@ -58,7 +59,7 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
         for row in reversed(await injections.list_of_session(conn, call.session_id)):
             if row.created_at <= call.occurred_at and row.fix.get("correction") != "shadow":
                 told |= {cited.partition(":")[2]: (row.moment, row.created_at) for cited in row.cited}
-    arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments")))
+    arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments"), redact))
     line = " ".join(arguments.values())
     lines = [await _blame_line(database, id, line, *when) for id, when in told.items()]
     lines.sort(key=lambda each: (-len(each["words"]), each["at"]))

@@ -352,7 +352,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
         return None
     place = situation.place or scope.project or ""
     known = await load_lessons(database, scope)
-    error, arguments = redact(situation.text), redact_arguments(situation.arguments)
+    error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
     told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
     if told is not None and told.text not in situation.shown and (item := _told_item(known, told, place)):

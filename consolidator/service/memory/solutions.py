@@ -74,4 +74,4 @@ def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = No
 
 
 def _redact_call(call: tuple[str, Any] | None) -> FailedCall | None:
-    return None if call is None else FailedCall(call[0], redact_arguments(call[1]))
+    return None if call is None else FailedCall(call[0], redact_arguments(call[1], redact))

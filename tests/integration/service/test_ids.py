@@ -22,9 +22,9 @@ ALIKE = "aaaa"  # the ids of all facts of these tests begin so
 
 
 async def learn_alike(database: Database, clock: FrozenClock, settings: Settings) -> dict[str, FactRow]:
-    """Let two people state what they prefer, and give the two facts ids that begin alike; return them by person."""
+    """Let two people each state where they work, and give the two facts ids that begin alike; return them by person."""
     for person, city in (("ada", "Oslo"), ("bob", "Turin")):
-        await log_events(database, person, [user_message(f"I prefer {city}.")], agent="desk", peer=person)
+        await log_events(database, person, [user_message(f"I live in {city}.")], agent="desk", peer=person)
     await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         await conn.execute("update fact set id = %s || substr(id, 5)", (ALIKE,))

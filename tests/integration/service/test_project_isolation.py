@@ -174,8 +174,8 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
 ) -> None:
     """Facts of the agent and of a person: told where every quote is of the project."""
     for name, words in {
-        "ada": ["My name is Quentin.", "I prefer Bergen.", "I have a dog called Rex."],
-        "bob": ["My name is Quentin.", "I prefer peanuts."],
+        "ada": ["My name is Quentin.", "I live in Bergen.", "I have a dog called Rex."],
+        "bob": ["My name is Quentin.", "I love peanuts."],
     }.items():
         events = [user_message(text) for text in words]
         for peer in (None, "mara"):
@@ -188,7 +188,7 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
     for name in ("ada", "bob"):
         asker = asker_of(database, settings, agent=AGENT, project=PROJECTS[name])
         told[name] = {fact["sentence"] for fact in facts if await asker.explain(fact["id"])}
-        questions = ("which town, Bergen?", "which dog?", "which snack, peanuts?")
+        questions = ("where does Quentin live?", "which dog?", "loves what, peanuts?")
         recalled = json.dumps([await asker.ask(recall, question, settings=settings) for question in questions])
         assert ("peanuts" in recalled) is (name == "bob")
         assert ("Bergen" in recalled) is (name == "ada")
@@ -200,7 +200,7 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
 async def test_what_a_person_put_right_is_told_where_it_belongs_to_the_project(
     database: Database, settings: Settings, clock: FrozenClock
 ) -> None:
-    events = [user_message("I prefer Bergen."), user_message("We use pnpm.")]
+    events = [user_message("I live in Bergen."), user_message("We use pnpm.")]
     await log_events(database, "ada-1", events, agent=AGENT, peer=None, project="/srv/ada")
     await run_next_night(database, clock, settings)
     for fact in await query_rows(database, "select id, level, sentence from fact where superseded_at is null"):

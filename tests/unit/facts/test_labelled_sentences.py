@@ -17,7 +17,7 @@ from consolidator.memory.facts.rules import RULES, Rule
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.sentences import split_sentences
 
-PRECISION, RECALL = 114 / 119, 114 / 155  # of the rules as they are; raise them when a rule becomes better
+PRECISION, RECALL = 152 / 155, 152 / 197  # of the rules as they are; raise them when a rule becomes better
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,10 @@ from tests.oracle import fact_json
 SESSION = SessionContext("s1", "s1", "coder", project="/src/shop", peer="mara")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = [
+    ("I live in Gothenburg.", "lives_in", "Gothenburg", "profile"),
     ("My name is Priya Raman.", "full_name", "Priya Raman", "profile"),
-    ("I prefer jazz.", "has_preference", "jazz", "preference"),
+    ("I love jazz.", "loves", "jazz", "preference"),
+    ("My favorite color is teal.", "favourite_color", "teal", "preference"),
     ("We use Terraform.", "uses_technology", "Terraform", "environment"),
 ]
 
@@ -47,7 +49,8 @@ def test_a_rule_and_a_model_that_say_the_same_make_one_fact(text: str, predicate
 
 @pytest.mark.parametrize("stored", ["lives_in", "Lives in", "residence", "home"])
 def test_what_was_stored_by_another_name_has_the_same_identity(stored: str) -> None:
-    scope = scope_of(read_by_both(*SAID[0])[0])
+    by_rule, _ = read_by_both(*SAID[0])
+    scope = scope_of(by_rule)
     assert fact_id(scope, "user", stored, "Gothenburg") == fact_id(scope, "user", "home", "Gothenburg")
     assert {"home", "lives_in", stored} <= {*spellings_of(stored), *spellings_of("lives_in")}
 

@@ -60,25 +60,52 @@ def only_candidate(text: str, session: SessionContext = WORK, **data: Any) -> Ca
 STATED = {
     "My name is Mario.": ("name", "Mario"),
     "my name is mario, nice to meet you": ("name", "mario"),
+    "Hi, I'm Omar Rossi.": ("name", "Omar Rossi"),
     "Please call me Sam from now on.": ("name", "Sam"),
+    "Sure, my user ID is mia_li_3668, and the reservation ID is XEWRD9.": ("user id", "mia_li_3668"),
+    "I am amelia_davis_8890, but I don't remember the reservation ID.": ("user id", "amelia_davis_8890"),
+    "my email is ada@example.com": ("email", "ada@example.com"),
+    "I live in Vienna.": ("home", "Vienna"),
     "Answer in German please.": ("language of answers", "German"),
     "I prefer small commits.": ("prefers", "small commits"),
     "I generally prefer tabs over spaces.": ("prefers", "tabs over spaces"),
+    "I like dark mode": ("like", "dark mode"),
+    "My favorite language is Rust.": ("favorite language", "Rust"),
+    "i would only want e2e tests for the API, anything else is noise.": None,
+    "i would only want e2e tests, anything else is noise.": ("wants only", "e2e tests"),
     "Always run mix format before committing.": ("rule", "always run mix format before committing"),
     "ok and also, never commit directly to main.": ("rule", "never commit directly to main"),
     "you should never push without asking me": ("rule", "never push without asking me"),
+    "If a test fails, always fix it before moving on.": ("rule", "if a test fails, always fix it before moving on"),
     "From now on, write tests first.": ("rule", "write tests first"),
     "no need to ask, just run the tests from now on": ("rule", "no need to ask, just run the tests"),
+    "Whenever you change the schema, run the migrations.": (
+        "rule",
+        "whenever you change the schema, run the migrations",
+    ),
     "Please remember that the staging database is read-only.": ("remember", "the staging database is read-only"),
     "can you remember that I use zsh?": ("remember", "I use zsh"),
     "We use pnpm, not npm.": ("uses", "pnpm"),
     "We use uv for package management.": ("uses for package management", "uv"),
     "We decided to drop Windows support.": ("decided", "drop Windows support"),
     "No, the default branch is `develop`.": ("default branch", "`develop`"),
+    "Actually, use pytest instead of unittest.": ("instead of unittest", "pytest"),
     "It's called handgemacht, not handmade.": ("not handmade", "handgemacht"),
+    "I live in Vienna, Austria, and work at Siemens.": ("home", "Vienna, Austria"),
+    "I live in New York with my dog": ("home", "New York"),
+    "I'm based in Bern, I'm a nurse.": ("home", "Bern"),
+    "I am mia_li_3668, Mia Li.": ("user id", "mia_li_3668"),
+    "my user id is mia.li_3668.": ("user id", "mia.li_3668"),
 }
 
 NOT_STATED = [
+    "I live in Berlin no longer.",
+    "I live in Vienna, Austria no longer.",
+    "I'm based in Berlin half the year",
+    "I am mia_li_3668's mother",
+    "I'm john_doe_12 friend",
+    "my user id is mia_li_3668's",
+    "I'm Very Angry.",
     "This is Bad News.",
     "Should we always use tabs?",
     "why do we use npm here?",
@@ -107,12 +134,17 @@ NOT_STATED = [
     "it's failing, not passing",
     "We're on the same page",
     "We're on May 17",
+    "i like that idea",
+    "I love how this looks",
     'He said "always use tabs" but I disagree',
     "> always use tabs",
     "```\nalways use tabs\n```",
     "<rules>\nalways use tabs\n</rules>",
     "2026-03-01T10:00:00 always use tabs",
+    "I really want to know how many bags are allowed if I am a gold member.",
+    "I'm pretty sure I'm a gold member, but not certain.",
     "my name is misspelled",
+    "my email is not working",
     "every time you run this, it fails",
     "You are a careful reviewer. Always answer in JSON.",
 ]
@@ -142,8 +174,9 @@ def test_what_is_said_of_work_is_told_in_its_own_words() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("I live in the US.", "The user lives in the US."),
         ("I prefer I/O bound benchmarks.", "The user prefers I/O bound benchmarks."),
-        ("My name is Priya Raman.", "The name of the user is Priya Raman."),
+        ("I love World War I documentaries.", "The user loves World War I documentaries."),
     ],
 )  # fmt: skip
 def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str) -> None:
@@ -151,8 +184,8 @@ def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str)
 
 
 def test_a_speaker_is_the_subject() -> None:
-    candidate = only_candidate("I prefer small steps.", CHAT, speaker="Ada")
-    assert (candidate.subject, candidate.sentence) == ("Ada", "Ada prefers small steps.")
+    candidate = only_candidate("I live in Vienna.", CHAT, speaker="Ada")
+    assert (candidate.subject, candidate.sentence) == ("Ada", "Ada lives in Vienna.")
 
 
 @pytest.mark.parametrize("origin", ["harness", "memory", "compaction"])
@@ -179,13 +212,14 @@ def test_work_belongs_to_the_project_and_habits_to_the_person() -> None:
 
 
 def test_what_a_stranger_says_stays_theirs() -> None:
-    candidate = only_candidate("My name is Mia Li.", STRANGER)
+    candidate = only_candidate("My user ID is mia_li_3668.", STRANGER)
     assert (candidate.level, candidate.peer) == ("peer", "stranger:s3")
     assert describe_peer(candidate.peer or "") == "somebody unnamed, session s3"
     assert describe_peer("ada") == "ada"
 
 
 def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
+    assert stated_in("Use the aisle seat instead of the window.", CHAT) == []
     assert propose_from("No, the seat is 12A.", CHAT).candidates == []
 
 
@@ -208,7 +242,7 @@ def test_of_a_pasted_document_only_what_stands_around_it_is_read() -> None:
 
 
 def test_a_message_proposes_a_bounded_number() -> None:
-    text = "\n".join(f"I prefer tool number {chr(97 + n % 26)}{n}." for n in range(MAX_CANDIDATES + 20))
+    text = "\n".join(f"I like tool number {chr(97 + n % 26)}{n}." for n in range(MAX_CANDIDATES + 20))
     proposals = propose_from(text[:1499])
     assert len(proposals.candidates) <= MAX_CANDIDATES
     assert len({candidate.id for candidate in proposals.candidates}) == len(proposals.candidates)
@@ -241,6 +275,22 @@ def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
     assert len(propose_from("Never push to main!", speaker="Gina").candidates) == 1  # here an agent is spoken to
 
 
+@pytest.mark.parametrize("session", [WORK, CHAT])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Never give up on your dreams!",
+        "Always follow your heart.",
+        "Never stop learning!",
+        "Always be kind to yourself.",
+    ],
+)
+def test_advice_to_anybody_is_no_order_to_an_agent(text: str, session: SessionContext) -> None:
+    proposals = propose_from(text, session)
+    assert stated_in(text, session) == []
+    assert "rule" in [rejected.predicate for rejected in proposals.rejected]
+
+
 @pytest.mark.parametrize(
     "text",
     ["keep commit messages to one line", "commit messages in english please", "setTheme should return an error",
@@ -256,8 +306,8 @@ def test_an_order_that_does_not_say_that_it_lasts_is_counted_and_is_a_near_miss(
 
 
 def test_an_apostrophe_may_be_left_out() -> None:
-    candidate = only_candidate("from now on, dont use docker")
-    assert (candidate.predicate, candidate.value) == ("rule", "don't use docker")
+    candidate = only_candidate("we dont use docker")
+    assert (candidate.predicate, candidate.value, candidate.quote) == ("does not use", "docker", "we dont use docker")
 
 
 @pytest.mark.parametrize("text", ["that should be fine", "it should return a list", "the tests should have passed"])
@@ -291,7 +341,7 @@ def test_a_session_of_several_people_is_known_by_their_names() -> None:
         ("Do we use Terraform?", None),
         ("We use Terraform, right?", "a question"),
         ("Tell me how to run to format from WSL 2", "a question"),
-        ("I think we use Terraform.", None),
+        ("I think we use Terraform.", "only considered"),
         ("No, the port is 8443.", "a wish of the moment, outside a project"),
         ("No problem!", None),
     ],
@@ -381,6 +431,14 @@ TAKEN_BACK = [
     ("The mail queue is called out_a.", "The mail queue is not out_a, it is out_b.", "out_a", "out_b"),
     ("Never push to main.", "Forget the rule about pushing to main.", "main", None),
     ("I prefer tabs over spaces.", "I don't prefer tabs anymore.", "tabs", None),
+    ("I live in Vienna.", "I moved from Vienna to Graz.", "Vienna", "Graz"),
+    ("We use black for formatting.", "Instead of black we now use ruff.", "black", "ruff"),
+    (
+        "Remember that we deploy on Tuesdays.",
+        "We deploy on Thursdays now, not on Tuesdays.",
+        "on Tuesdays.",
+        "Thursdays",
+    ),
     ("Our default branch is master.", "The default branch was renamed from master to main.", "master", "main"),
 ]
 

@@ -472,6 +472,22 @@ def test_where_the_directories_differ_the_cd_is_the_fix() -> None:
     assert (session[wrong].resolver_index, session[wrong].resolver_directory) == (resolver, "/srv/app")
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Exit code 1\n(eval):cd:1: no such file or directory: web",
+        "Exit code 1\nbash: line 1: cd: web: No such file or directory",
+        "Exit code 2\n/bin/sh: 1: cd: can't cd to web",
+    ],
+)
+def test_a_folder_that_is_not_there_is_no_error_of_the_program_after_it(result: str) -> None:
+    session = TrackedSession()
+    failed = session.run_failing("cd web && git commit -m 'Add a page'", result)
+    session.run_shell("git commit -m 'Add a page'")
+    assert (session[failed].symbol, session[failed].operation) == ("sh:cd", "sh:cd")
+    assert "sh:cd|" in session[failed].fingerprint
+
+
 def test_a_cd_to_where_the_shell_may_have_been_is_no_fix() -> None:
     session = TrackedSession()
     failing = session.run_failing("make", "a.c:1:2: error: expected ';'")
