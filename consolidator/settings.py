@@ -28,7 +28,7 @@ _REMOVED = {  # settings of earlier versions, and what holds in their place
     "abandoned_hours": "it is always 24", "agent_max_calls": "it is always 100",
     "agent_max_tokens": "it is always 400000", "answer_max_calls": "it is always 64",
     "cheap_model": "`auto` chooses the extract model", "chunk_tokens": "it is always 2400",
-    "drive_concurrency": "it is always 4", "episode_days": "recall finds what was said as long as its events",
+    "drive_concurrency": "it is always 4",
     "extract_tool_output": "the question is made by structure",
     "http_cors_origins": "a proxy answers for other origins",
     "http_docs": "/v1/openapi.json describes the API",
@@ -87,6 +87,9 @@ class Settings(BaseModel):
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
     retention_max_share: float = Field(
         default=0.5, gt=0, le=1, description="retention stops before it prunes a larger share of the log than this"
+    )
+    episode_days: int | None = Field(
+        default=None, ge=1, le=36_500, description="how long recall finds what was said; unset: as long as its events"
     )
     quiet_minutes: int = Field(
         default=15, ge=0, le=525_600, description="a session is safe to read after this long without events"

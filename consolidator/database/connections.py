@@ -10,7 +10,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import copy
-from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -60,10 +59,11 @@ class Database:
         self.embedded = server
         self.pool = ConnectionPool(self._connect, pool_size, wait=60)
 
-    async def _connect(self, settings: str = "") -> Connection:
-        """Open a driver connection with further settings; restart the embedded server if it is gone."""
-        if not self.share_between_agents:  # what `name_memory` asks
-            settings += "; set consolidator.share_between_agents = off"
+    async def _connect(self) -> Connection:
+        """Open a driver connection with this database's settings; restart the embedded server if it is gone."""
+        settings = "" if self.share_between_agents else "; set consolidator.share_between_agents = off"
+        if self.statement_seconds is not None:
+            settings += f"; set statement_timeout = '{self.statement_seconds}s'"
         try:
             return await open_connection(self.dsn, settings)
         except psycopg.ProgrammingError as error:  # libpq quotes the address, which may hold a password
@@ -71,10 +71,10 @@ class Database:
                 "CONSOLIDATOR_DATABASE_URL has a value that PostgreSQL's client does not know"
             ) from error
         except psycopg.OperationalError as error:
-            if self.server is None:
+            if self.embedded is None:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
-            self.server = await self.server.restart()
-            self.dsn, self.owner_dsn = self.server.writer_dsn, self.server.dsn
+            await self.embedded.restart()
+            self.dsn, self.owner_dsn = self.embedded.writer_dsn, self.embedded.dsn
             return await open_connection(self.dsn, settings)
 
     async def open_dedicated(self) -> Connection:
@@ -134,9 +134,7 @@ class Database:
         """
         reserved = copy(self)
         reserved.server, reserved.statement_seconds = None, statement_seconds
-        connect = partial(self._connect, f"; set statement_timeout = '{statement_seconds}s'")  # opened as its own are
-        reserved._connect = connect  # type: ignore[method-assign]
-        reserved.pool = ConnectionPool(connect, connections, wait=5)
+        reserved.pool = ConnectionPool(reserved._connect, connections, wait=5)
         try:
             yield reserved
         finally:

@@ -45,10 +45,12 @@ with page as (
 select format('%%s.%%s: %%s', relation, name, case
     when here.name is null then 'the column is missing'
     when page.name is null then 'this version knows no such column'
-    when here.type <> to_regtype(page.type) then 'the type is ' || here.type::regtype || ', not ' || page.type
+    when here.type is distinct from to_regtype(page.type)
+    then 'the type is ' || here.type::regtype || ', not ' || page.type
     else case when here.required then 'null is refused here' else 'null is allowed here' end end)
 from page full join here using (relation, name)
-where here.name is null or page.name is null or here.type <> to_regtype(page.type) or here.required <> page.required
+where here.name is null or page.name is null or here.type is distinct from to_regtype(page.type)
+   or here.required <> page.required
 union all
 select 'the index ' || name || ' is missing' from unnest(%(indexes)s::text[]) as name
 where to_regclass('consolidator.' || name) is null

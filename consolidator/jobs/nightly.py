@@ -156,9 +156,11 @@ class JobRunner:
             imported = await import_sources(self.database, sources, stop=self.stop, lenient=True)
             return await ledger.finish(imported.as_json())
         older_than = arguments.get("older_than", timedelta(days=self.settings.retention_days))
+        episode_days = self.settings.episode_days
         pruned = await prune(
             self.database,
             older_than=older_than,
+            episodes=None if episode_days is None else timedelta(days=episode_days),
             max_share=None if arguments.get("force") else self.settings.retention_max_share,
             run_id=ledger.run_id,
             progress=self.progress,

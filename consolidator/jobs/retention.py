@@ -140,6 +140,7 @@ async def prune(
     database: Database,
     *,
     older_than: timedelta,
+    episodes: timedelta | None = None,
     max_share: float | None = None,
     dry_run: bool = False,
     run_id: str | None = None,
@@ -152,8 +153,8 @@ async def prune(
     the clock seems to have jumped: what is pruned is gone, so a wrong clock must not decide it.
     The database holds brakes of its own against a run of retention (`run_id`); without `max_share`, on a clock that was
     set, or without a run it is asked as the log's owner, who alone may go past them.
-    Recall forgets turns with their events. `progress` is called with the name of each dropped partition and pruned
-    session.
+    Recall forgets turns with their events or, if `episodes` is given, when they are that old. `progress` is called with
+    the name of each dropped partition and pruned session.
     """
     now = database.clock.now()
     report = RetentionReport(cutoff=now - older_than, dry_run=dry_run)
@@ -180,7 +181,7 @@ async def prune(
     else:
         cutoff_of = {session.id: session.cutoff for session in candidates if session.id in limits}
         await _delete_pruned(database, report, cutoffs, cutoff_of, whole_days, progress or (lambda _: None))
-        await _forget_turns(database)
+        await _forget_turns(database, None if episodes is None else now - episodes)
         await _forget_by_age(database, report)
     report.expired, report.unexpired = await end_expired(database, dry_run=dry_run)
     return report
@@ -340,12 +341,12 @@ async def _in_batches(database: Database, delete: Callable[..., Awaitable[int]])
             return deleted
 
 
-async def _forget_turns(database: Database) -> None:
-    """Remove turns from recall whose events are pruned."""
+async def _forget_turns(database: Database, before: datetime | None) -> None:
+    """Remove turns from recall whose events are pruned and, if `before` is given, that happened before it."""
     async with database.connection() as conn:
-        expired = await store.list_expired_turns(conn, None)
+        expired = await store.list_expired_turns(conn, before)
     for session in expired:
         removed = 1
         while removed:
             async with database.transaction(flushed=False) as conn:
-                removed = await forget_turns(conn, session.memory, session.id, session.pruned_to, None)
+                removed = await forget_turns(conn, session.memory, session.id, session.pruned_to, before)

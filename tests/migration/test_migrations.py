@@ -79,6 +79,7 @@ async def test_a_database_is_what_the_page_says(database: Database) -> None:
         ("alter table run alter column owner drop not null", "run.owner: null is allowed here"),
         ("drop index session_due", "the index session_due is missing"),
         ("alter domain event_kind drop constraint event_kind", "the constraint event_kind is missing"),
+        ("alter table session alter column status type text", "session.status: the type is text, not session_status"),
         ("alter table session drop constraint session_due", "the constraint session_due is missing"),
     ],
 )

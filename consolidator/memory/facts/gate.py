@@ -105,7 +105,7 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     details = name_words(_GERMAN_NOUN.sub(r"\1", sentence)) | content_words(" ".join(numbers(sentence)))
     subject = content_words(str(fact["subject"]))
     if any(has_form(word, own) for word in subject):  # "GitHub Copilot", which they call "github"
-        details -= subject
+        details -= subject & chunk.origins.vouched
     if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
     everything = (stated | content_words(sentence)) - subject

@@ -66,8 +66,7 @@ _LOOSENING = re.compile(
 CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
 # What code does and how it is declared is no rule for anybody.
 _DESCRIBES = re.compile(
-    r"`x`(?: \w+)? (?:forbids|rejects|allows|requires|(?:is|are) (?:required|optional|always|never)"
-    r"(?= (?:on|in|\w+ed)\b))"
+    r"`x`(?: \w+)? (?:forbids \w+ing(?=[.!]?$)|(?:is|are) (?:required|optional)(?= (?:on|in) (?:the )?(?:type\b|`x`)))"
 )
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp|api|v\d+)(?:/|$)")  # and routes, which are no paths

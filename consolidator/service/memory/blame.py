@@ -23,6 +23,7 @@ from consolidator.models.audience import OWNER as OWNER_PERSON
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import FactFilter
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, role_of
 from consolidator.service.log.events import read_events
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
@@ -51,8 +52,9 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
         elif event.type is EventType.TOOL_RESULT and OWN_TOOL.fullmatch(tools.get(call_id, "")):
             text = str(content)
             told |= {id: ("recall", event.occurred_at) for id in find_citations(text) if RECALL_BEGIN in text}
-        elif event.type is EventType.THINKING_START:  # of our runtime, which names what it showed the model
-            told |= {str(id): ("recall", event.occurred_at) for id in event.data.get("recalled") or ()}
+        elif event.type is EventType.THINKING_START and role_of(event.principal or Role.CLIENT) is not Role.CLIENT:
+            recalled = event.data.get("recalled")  # our runtime names what it showed the model
+            told |= {str(id): ("recall", event.occurred_at) for id in (recalled if isinstance(recalled, list) else ())}
     if call is None:
         raise UsageError(f"event {seq} of this session is no call; `session events` lists them")
     async with database.connection() as conn:

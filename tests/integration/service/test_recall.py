@@ -371,7 +371,7 @@ async def test_a_procedure_is_found_by_its_goal_and_by_its_tools(
     assert "procedure" not in {item.kind for item in (await recall(database, "the weather tomorrow")).items}
 
 
-async def test_turns_are_found_as_long_as_their_events(
+async def test_turns_are_found_as_long_as_their_events_or_longer_where_that_is_set(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_events(
@@ -381,10 +381,12 @@ async def test_turns_are_found_as_long_as_their_events(
         status="ended",
     )
     await run_next_night(database, clock, settings)
-    assert (await recall(database, "heron")).items
     clock.set(later(clock.now(), days=40))
-    await prune(database, older_than=timedelta(days=30))
+    await prune(database, older_than=timedelta(days=30), episodes=timedelta(days=90))
     assert await query_number(database, "select count(*) from event") == 0
+    assert (await recall(database, "heron")).items
+    clock.set(later(clock.now(), days=60))
+    await prune(database, older_than=timedelta(days=30), episodes=timedelta(days=90))
     assert not (await recall(database, "heron")).items
     for table in ("episode", "posting"):
         assert await query_number(database, f"select count(*) from {table}") == 0
