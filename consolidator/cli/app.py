@@ -94,7 +94,9 @@ def expand_aliases(args: list[str]) -> list[str]:
     """Return the arguments with the names of former releases replaced by those of this one."""
     for count in (2, 1):
         if (command := ALIASES.get(" ".join(args[:count]))) is not None:
-            args = [*command.split(), *args[count:]]
+            words, more = command.split(), args[count:]
+            wants_help = not {"--help", "-h"}.isdisjoint(more)  # of the command, not as the value of its option
+            args = [word for word in words if not word.startswith("--")] + ["--help"] if wants_help else words + more
             break
     options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
     expanded, rest = [], iter(args)

@@ -227,6 +227,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("ui",),
     ("db", "restore"),
     ("call",),
+    ("memory", "sync"),
     *(("session", word) for word in ("diff", "rerun", "spawn", "say")),
 }  # tests of their own
 

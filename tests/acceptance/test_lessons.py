@@ -25,19 +25,13 @@ async def fill(dsn: str) -> dict[str, str]:
 
 def test_a_person_sees_what_agents_are_told_and_corrects_and_forgets_a_line(cli: CommandLine, dsn: str) -> None:
     ids = asyncio.run(fill(dsn))
-    assert [row["id"] for row in json.loads(cli("lessons", "--kind", "commands", *HERE, "--json")[1])] == list(
-        ids.values()
-    )
-    lines = cli("lessons", "--kind", "commands", *HERE)[1].splitlines()
+    assert [row["id"] for row in json.loads(cli("commands", *HERE, "--json")[1])] == list(ids.values())
+    lines = cli("commands", *HERE)[1].splitlines()
     assert [line.split("\t")[0] for line in lines if "[hostile: told to no agent, since it " in line] == [ids["curl"]]
-    assert [
-        line.split("\t")[0]
-        for line in cli("lessons", "--kind", "commands", "run", "the", "tests", *HERE)[1].splitlines()
-    ] == [ids["test"]]
-    assert [line.split("\t")[0] for line in cli("lessons", "--kind", "friction", *HERE)[1].splitlines()] == [
-        ids["rtk pnpm"],
-        ids["curl"],
+    assert [line.split("\t")[0] for line in cli("commands", "run", "the", "tests", *HERE)[1].splitlines()] == [
+        ids["test"]
     ]
+    assert [line.split("\t")[0] for line in cli("friction", *HERE)[1].splitlines()] == [ids["rtk pnpm"], ids["curl"]]
 
     code, printed, _ = cli("brief", *HERE)
     assert code == 0
@@ -48,10 +42,7 @@ def test_a_person_sees_what_agents_are_told_and_corrects_and_forgets_a_line(cli:
     assert [line["id"] for line in told["lines"]] == [ids["rtk pnpm"], ids["test"]]
     assert cli("forget", ids["rtk pnpm"])[0] == 0
     assert PREFIX_LINE not in cli("brief", *HERE)[1]
-    assert [row["id"] for row in json.loads(cli("lessons", "--kind", "commands", *HERE, "--json")[1])] == [
-        ids["test"],
-        ids["curl"],
-    ]
+    assert [row["id"] for row in json.loads(cli("commands", *HERE, "--json")[1])] == [ids["test"], ids["curl"]]
     assert cli("facts", "--correct", ids["test"], "Run the tests with make test")[0] == 0
     assert "pnpm run test" not in cli("brief", *HERE)[1]
     assert "Run the tests with make test" in cli("facts", *HERE)[1]

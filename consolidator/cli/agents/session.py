@@ -236,7 +236,8 @@ def show_command(
     elif part == "whole":
         show_whole(session)
     elif part == "next":
-        emit(run(suggest_next_calls, session), _NEXT)
+        suggestions = run(suggest_next_calls, session)
+        emit(suggestions, _NEXT if suggestions else "no prediction: too few sessions contain this sequence")
     else:
         show_details(session)
 
@@ -244,7 +245,6 @@ def show_command(
 _NEXT = table(
     "what usually follows",
     "call=symbol, arguments, >likely, >sure, why",
-    nothing="no prediction: too few sessions contain this sequence",
     arguments=lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
     likely=lambda call: f"{call['likelihood']:.0%}",
     sure=lambda call: f"{call['confidence']:.0%}",

@@ -84,17 +84,28 @@ def blame_command(
             return await blame_path(database, target, place)
         blamed = await blame_call(database, target, seq)
         if replay and forget_id is not None:
-            told, untold = await replay_blamed(database, settings, blamed, forget_id, model=model)
+            line = _choose_line(blamed, forget_id)
+            told, untold = await replay_blamed(database, settings, blamed, line, model=model)
             blamed["replay"] = {"told": told, "without": untold}
         return blamed
 
     if (forget_id is None and replay) or (forget_id is not None and seq is None):
         raise UsageError("--replay and --forget ID are for a call: name a session, SEQ and the line's id")
-    emit(run_configured(load), _show_call if seq is not None else _show_path)
+    blamed = run_configured(load)
+    emit(blamed, _show_call if seq is not None else _show_path)
     if forget_id is not None:
+        line = _choose_line(blamed, forget_id)
         if not yes:
-            confirm(f"Forget {forget_id}?", "nothing was changed")
-        print_note(f"no longer believed: {run(forget, forget_id).statement}")
+            confirm(f"Forget {line}?", "nothing was changed")
+        print_note(f"no longer believed: {run(forget, line).statement}")
+
+
+def _choose_line(blamed: dict[str, Any], beginning: str) -> str:
+    """Return the id of the one line, told before the call, whose id begins so. Raises UsageError."""
+    ids = [str(line["id"]) for line in blamed["lines"] if str(line["id"]).startswith(beginning)]
+    if len(ids) == 1:
+        return ids[0]
+    raise UsageError(f"{len(ids)} of the lines that were told before this call have ids that begin with {beginning!r}")
 
 
 def _show_call(blamed: dict[str, Any]) -> None:

@@ -95,7 +95,9 @@ def run_command(
     Exit code 7 if something was dead-lettered, 8 if the model could not be asked. Warns if a night learned nothing from
     any event it read. An interrupted reindex goes on where it was.
     """
-    if job == REINDEX and not dry_run and older_than is None:
+    if job == REINDEX:
+        if dry_run or older_than is not None:
+            raise UsageError("--older-than and --dry-run require the job retention")
         _reindex(vectors=force)
         return
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
@@ -220,7 +222,6 @@ def runs_command(
     """
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
-    require_at_most_one(retry=retry, discard=discard)
     if retry or discard:
         _retry(run_id, discard=discard)
     elif run_id is None:

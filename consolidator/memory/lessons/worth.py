@@ -82,7 +82,7 @@ class Worth(Plain):
     def describe(self) -> str:
         """Return the figure in words; "" where there is none."""
         told, untold = self.told, self.untold
-        failure, failed = ("it was left out", "was") if self.is_habit else ("the failure came back", "failed")
+        failure, failed = ("it was left out", "was left out") if self.is_habit else ("the failure came back", "failed")
         parts = [f"told in {self.sessions} session{'' if self.sessions == 1 else 's'}"] if self.sessions else []
         if told.sessions:
             low, high = wilson_interval(told.failed, told.sessions)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from consolidator.errors import UsageError
+from consolidator.llm.commands import split_agent_model
 from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.models.agent import AUTO
@@ -79,13 +80,18 @@ def default_policy(request: RouteRequest) -> RouteDecision:
     return RouteDecision(model, reason)
 
 
+def _cheap_model(settings: Settings) -> str | None:
+    """Return the model that reads sessions, if a conversation can ask it: not the command line of an agent."""
+    return None if split_agent_model(settings.extract_model) is not None else settings.extract_model
+
+
 def candidate_models(settings: Settings) -> tuple[str, str]:
     """Return the cheap and the strong model between which the default policy chooses. Raises UsageError for none."""
     if not settings.model:
         raise UsageError(
             "the model `auto` needs models to choose between: set CONSOLIDATOR_MODEL and CONSOLIDATOR_EXTRACT_MODEL"
         )
-    return settings.extract_model or settings.model, settings.model
+    return _cheap_model(settings) or settings.model, settings.model
 
 
 def route(
@@ -124,7 +130,7 @@ def side_model(
     Without a model the conversation's own writes it; without the last it is compared with the session's.
     """
     if (session.model or settings.model) != AUTO:
-        return settings.extract_model or session.model or settings.model, None, None
+        return _cheap_model(settings) or session.model or settings.model, None, None
     decision = route(policy, settings, session, purpose="compaction", prompt_tokens=prompt_tokens, answer_tokens=0)
     return decision.model, decision.reason, compared_model(settings, session)
 

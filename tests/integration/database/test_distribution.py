@@ -30,7 +30,7 @@ WITHOUT_THE_KEY = {
     "named by a key, an origin or a trigger, once when a session is opened: what a directory would answer": """
         sessions/sessions.get_current sessions/sessions.end_current
         sessions/sessions.clear_current_of_key
-        log/items.find_recorded sessions/sessions.find_recorded
+        log/items.find_recorded sessions/sessions.find_recorded sessions/sessions.rename_key
         sessions/lineage.find_called sessions/lineage.find_named_branch
     """,
     "asked by a driver, a night or retention for sessions with work: a list by index on every machine": """

@@ -229,7 +229,7 @@ async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(cre
                 assert len(server.requests) > 1
                 server.requests.clear()
         assert len(server.requests) == 5
-        assert '"additionalProperties": false' in server.requests[-1]["messages"][0]["content"]
+        assert '"additionalProperties":false' in server.requests[-1]["messages"][0]["content"]
 
 
 @pytest.mark.parametrize("unknown", ["max_completion_tokens", "temperature", "json_schema"])

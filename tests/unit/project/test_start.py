@@ -94,6 +94,7 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
         "spawn s1 do --only=look": "session spawn s1 do --tool look",
         "chat --builtin tasks --mcp=serve": "chat --tools tasks --tools mcp:serve",
         "facts search --only": "facts search --only",
+        "procedures export --help": "procedures --help",
         "": "",
     }
     assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
