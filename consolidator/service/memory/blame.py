@@ -52,7 +52,7 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
         elif event.type is EventType.TOOL_RESULT and OWN_TOOL.fullmatch(tools.get(call_id, "")):
             text = str(content)
             told |= {id: ("recall", event.occurred_at) for id in find_citations(text) if RECALL_BEGIN in text}
-        elif event.type is EventType.THINKING_START and role_of(event.principal or Role.CLIENT) is not Role.CLIENT:
+        elif event.type is EventType.THINKING_START and role_of(event.principal or Role.HARNESS) is not Role.CLIENT:
             recalled = event.data.get("recalled")  # our runtime names what it showed the model
             told |= {str(id): ("recall", event.occurred_at) for id in (recalled if isinstance(recalled, list) else ())}
     if call is None:
