@@ -34,3 +34,13 @@ async def test_a_connection_that_nobody_takes_is_closed(database: Database, monk
             pass
     monkeypatch.undo()
     assert len(await use_at_once(database) & first) <= 1
+
+
+async def test_reserved_connections_can_be_reserved_again_and_each_statement_ends_in_time(database: Database) -> None:
+    async with (
+        database.reserve(1, statement_seconds=60) as few,
+        few.reserve(1, statement_seconds=30) as fewer,
+        fewer.connection() as conn,
+    ):
+        row = await (await conn.execute("select current_setting('statement_timeout')")).fetchone()
+    assert row == ("30s",)
