@@ -30,13 +30,15 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
     """Ask with and without the proxy, by turns; each request begins a conversation, which takes the proxy longest."""
     report = Report("proxy", TITLE, scale)
     reply = ScriptedReply(text=" ".join(["word"] * WORDS), pace=PACE, delay=DELAY)
+    # A connection that one side is left waiting on for as long as a server keeps one is not asked again.
+    limits = httpx2.Limits(keepalive_expiry=3)
     async with (
-        ModelServer(answers=lambda _: reply) as model,
+        _open_model(reply) as model,
         server.open_database() as database,
-        httpx2.AsyncClient(timeout=60) as client,
-        _open_proxy(database.dsn, model.url.removesuffix("/v1")) as proxied,
+        httpx2.AsyncClient(timeout=60, limits=limits) as client,
+        _open_proxy(database.dsn, model.removesuffix("/v1")) as proxied,
     ):
-        addresses = (model.url, proxied)
+        addresses = (model, proxied)
         figures: dict[str, list[tuple[float, float]]] = {address: [] for address in addresses}
         for number in range(-1, ROUNDS[scale]):
             for address in addresses if number % 2 else reversed(addresses):
@@ -50,6 +52,27 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
     report.add("time to the first token through the proxy", first * 1000, "ms")
     report.add("pieces a second / without the proxy", rate / bare_rate, at_least=0.98)
     return report
+
+
+@asynccontextmanager
+async def _open_model(reply: ScriptedReply) -> AsyncIterator[str]:
+    """Run a model's server on an event loop of its own, whose pace no client's reading changes; yield its base URL."""
+    loop, closing = asyncio.new_event_loop(), asyncio.Event()
+    here = asyncio.get_running_loop()
+    opened: asyncio.Future[str] = here.create_future()
+
+    async def serve() -> None:
+        async with ModelServer(answers=lambda _: reply) as model:
+            here.call_soon_threadsafe(opened.set_result, model.url)
+            await closing.wait()
+
+    running = asyncio.create_task(asyncio.to_thread(loop.run_until_complete, serve()))
+    try:
+        yield await opened
+    finally:
+        loop.call_soon_threadsafe(closing.set)
+        await running
+        loop.close()
 
 
 @asynccontextmanager

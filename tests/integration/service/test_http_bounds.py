@@ -14,8 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from consolidator.database import Database
-from consolidator.errors import DatabaseUnavailable
+from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
+from consolidator.service.address import listen
 from consolidator.service.request_limits import RequestLimits, WorkPlaces
 from tests.support import PATIENCE
 
@@ -295,3 +296,23 @@ async def test_a_statement_of_a_request_has_an_end(database: Database) -> None:
             assert await (await conn.execute("show statement_timeout")).fetchone() == ("1s",)
     async with database.connection() as conn:
         assert await (await conn.execute("show statement_timeout")).fetchone() == ("0",)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_small_pieces_of_an_answer_do_not_wait_for_each_other(host: str) -> None:
+    """Nagle's algorithm is off on accepted connections; else each second small write waits for an acknowledgement."""
+    without_delay: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        without_delay.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    try:
+        listener = listen(host, 0)
+    except UsageError:
+        pytest.skip(f"this machine has no {host}")
+    async with await asyncio.start_server(accept, sock=listener):
+        _, writer = await asyncio.open_connection(host, listener.getsockname()[1])
+        assert await asyncio.wait_for(without_delay, PATIENCE) == 1
+        writer.close()
