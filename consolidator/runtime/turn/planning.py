@@ -94,7 +94,8 @@ async def plan_request(
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
-                view = await build.fold_view(conn, view or await load_view(conn, session.id))
+                view = view or await load_view(conn, session.id)
+                view = await build.fold_view(conn, view, tails=harness.tails)
 
     tools = harness.tools_of(session)
     request = build.ContextRequest(
@@ -104,7 +105,7 @@ async def plan_request(
         system=config.get("system"),
         recalled=recalled,
         tools=tools.definitions(),
-        limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
+        limits=tools.result_limits(),
         upto=state.head,  # later events were not looked at when `withheld` was decided
         withheld=withheld,
         seeds=config.get("seeds"),

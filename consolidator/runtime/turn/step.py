@@ -39,6 +39,7 @@ from consolidator.runtime.turn.tool_calls import (
     unstarted_calls,
 )
 from consolidator.store.log import events
+from consolidator.store.log.blobs import refs_of
 from consolidator.store.log.events import AppendRefused, AppendStatement
 from consolidator.store.queries import RowQuery, fetch_together
 from consolidator.store.sessions import sessions
@@ -135,7 +136,10 @@ class SessionStepper:
             if rows is None:
                 log = await read_lineage(conn, lineage, after=after, upto=session.head)
             else:
-                log = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+                end = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+                log = [event for event in end if event.seq > after]
+                if not any(map(refs_of, rows)):  # a context reads no more than the ends of what is in blobs
+                    self.harness.tails.follow(lineage, self.harness.tools_of(session).result_limits(), end)
 
             # What was read also tells whether people wait for a message of an earlier holder.
             self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
