@@ -197,13 +197,16 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
     """
     view = await store.load_view(conn, session_id)
     folded = await fold_view(conn, view, limit=limit)
-    return 0 if folded is view else view.head - (folded.upto or 0)
+    if folded is view:
+        return 0
+    await store.save_view(conn, session_id, fold_values(folded))
+    return view.head - (folded.upto or 0)
 
 
 async def fold_view(
     conn: Connection, view: SessionView, *, limit: int = FOLD_LIMIT, tails: TailCache | None = None
 ) -> SessionView:
-    """Fold the next events of a session, store that, and return its view with them; the same where there are none.
+    """Return a session's view with its next events folded; the same where there are none.
 
     They are not read where the session's tail was just seen to be the end of its log.
     """
@@ -224,9 +227,12 @@ async def fold_view(
     else:
         folded = fold_events(history, next_events)
     folded.upto = upto
-    values = {name: getattr(folded, name) for name in _HISTORY_FIELDS}
-    await store.save_view(conn, view.session_id, values)
-    return replace(view, **values, learned=None)
+    return replace(view, **{name: getattr(folded, name) for name in _HISTORY_FIELDS}, learned=None)
+
+
+def fold_values(view: SessionView) -> dict[str, Any]:
+    """Return what is stored of a view that goes further than the stored one."""
+    return {name: getattr(view, name) for name in _HISTORY_FIELDS}
 
 
 def context_budget(

@@ -15,7 +15,6 @@ from consolidator.memory.text.recall_markers import find_citations
 from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import budget
-from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
@@ -26,7 +25,7 @@ from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.turns import generation as store
-from consolidator.store.turns.context import SessionView, load_view
+from consolidator.store.turns.context import SessionView, load_view, save_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,7 @@ class RequestPlan:
     route: RouteDecision | None = None  # a policy's choice of the model, not logged yet
     purpose: RoutePurpose = "turn"
     cited: tuple[str, ...] = ()  # memory that the context shows
+    fold: dict[str, Any] | None = None  # of the session's past, where it is not stored yet
 
     def log_data(self, message_id: str) -> dict[str, Any]:
         """Return the data of the call's ThinkingStart event."""
@@ -91,11 +91,12 @@ async def plan_request(
     withheld, recalled = withheld_messages(state), await _recall(harness, session)
     model = _chosen_model(harness, session, state, withheld, route)
     context_budget = _largest_budget(harness, session, strategy, model, max_tokens)
+    fold = None
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
-        with boundary("commit fold"):
-            async with harness.database.connection() as conn:
-                view = view or await load_view(conn, session.id)
-                view = await build.fold_view(conn, view, tails=harness.tails)
+        async with harness.database.connection() as conn:
+            stored = view or await load_view(conn, session.id)
+            view = await build.fold_view(conn, stored, tails=harness.tails)
+        fold = None if view is stored else build.fold_values(view)
 
     tools = harness.tools_of(session)
     request = build.ContextRequest(
@@ -132,6 +133,10 @@ async def plan_request(
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     is_full = context.over_budget or context.tokens > threshold * context_budget
     if prefill is None and is_full and find_strategy(context.strategy).compacts:
+        if fold is not None:  # what is compacted goes on from there
+            async with harness.database.connection() as conn:
+                await save_view(conn, session.id, fold)
+            fold = None
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
@@ -162,6 +167,7 @@ async def plan_request(
         decision or route,
         turn_purpose(session),
         tuple(find_citations(recalled)) if any(part.name == "recalled" for part in context.parts) else (),
+        fold,
     )
 
 

@@ -293,8 +293,9 @@ class SessionStepper:
                 if message is None:
                     new = [] if plan.route is None else [plan.route.event(plan.purpose)]
                     new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
+                    begin_call = turns.begin_call(reserve, plan.fold)
                     try:
-                        appended = await self.lease.append(conn, new, now=now, statement=turns.begin_call(reserve))
+                        appended = await self.lease.append(conn, new, now=now, statement=begin_call)
                     except AppendRefused as refused:
                         raise await budget.explain_refusal(conn, reserve) from refused
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
