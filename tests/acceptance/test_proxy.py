@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,10 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -285,6 +290,24 @@ async def test_a_malformed_request_is_passed_on_as_it_is(
             answer = await client.post(f"{address}/v1/chat/completions", content=body)
     assert model.raw_bodies == [body]
     assert "consolidator_proxy" not in answer.text
+
+
+async def test_what_is_compressed_goes_through_as_it_is() -> None:
+    """A server may compress though it was asked not to, and a client may compress what it asks."""
+    seen = []
+
+    async def answer(request: Request) -> Response:
+        seen.append((request.headers.get("content-encoding"), gzip.decompress(await request.body())))
+        return Response(gzip.compress(b'{"ok": true}'), headers={"content-encoding": "gzip"})
+
+    behind = Starlette(routes=[Route("/v1/responses", answer, methods=["POST"])])
+    exchanges: Any = None  # nothing of it is recorded
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(behind)) as client:
+        app = create_app(Proxy(exchanges, client, "http://127.0.0.1", "", tells_brief=False))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+            headers = {"content-encoding": "gzip"}
+            answered = await asking.post("/v1/responses", content=gzip.compress(b"{}"), headers=headers)
+    assert (seen, answered.json()) == ([("gzip", b"{}")], {"ok": True})
 
 
 class DyingLog(ExchangeLog):

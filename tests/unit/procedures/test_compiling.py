@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from consolidator.errors import UsageError
 from consolidator.mcp_server.texts import compiled_lines, step_line
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.lessons.history import TracedSession
@@ -18,6 +19,7 @@ from consolidator.memory.procedures.compiling import CannotCompile, Instance, co
 from consolidator.memory.procedures.drift import find_drift
 from consolidator.models.event import Event, NewEvent
 from consolidator.runtime.tools.procedure_tool import procedure_tool
+from consolidator.service.memory.compiling import list_calls
 from tests.support import call_and_result
 
 PROJECT = "/work/shop"
@@ -150,6 +152,16 @@ def test_numbers_stay_numbers() -> None:
 def test_a_hostile_argument_begins_nothing(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(StepRefused, match=reason):
         compiled().begin(given)
+
+
+def test_a_dry_run_shows_the_calls_and_refuses_what_a_run_would() -> None:
+    assert list_calls(compiled(), {"note": "Sell it", "paths": "its.py"})[2:] == [
+        """3. Bash {"command": "git add its.py && git commit -m 'Sell it'"}""",
+        '4. Bash {"command": "git push origin ⟨tag of the result of step 2⟩"}',
+    ]
+    for paths in ("../x", "its.py; ls", "'torn"):
+        with pytest.raises(UsageError, match="refused"):
+            list_calls(compiled(), {"note": "Sell it", "paths": paths})
 
 
 @pytest.mark.parametrize(
