@@ -253,6 +253,9 @@ def test_a_person_has_calls_corrected_and_takes_it_back_and_the_night_counts_bot
     worth = (after := learn())["body"]["worth"]
     assert (worth["prevented"], worth["wrong"], worth["corrected"]) == (1, 0, 1)
     assert [after["body"][name] for name in ("failures", "successes")] == [3, 0]
+    run_cli("forget", lesson["id"], environment=place)
+    line = {"command": "wrap pnpm run test"}
+    assert claude.run("PreToolUse", tool_name="Bash", tool_input=line, tool_use_id="t4") == ""
 
 
 def run_program(

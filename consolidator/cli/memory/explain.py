@@ -9,13 +9,13 @@ import typer
 
 from consolidator.cli.agents.options import Model
 from consolidator.cli.common import PlaceOption, run, run_configured
+from consolidator.cli.memory.rules import forget_at_once
 from consolidator.cli.output import OUT, confirm, emit, print_entry, print_line, print_note, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.service.database import Database
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.proving import replay_blamed
-from consolidator.service.memory.remember import forget
 from consolidator.service.scope import find_place
 from consolidator.settings import Settings
 
@@ -97,7 +97,7 @@ def blame_command(
         line = _choose_line(blamed, forget_id)
         if not yes:
             confirm(f"Forget {line}?", "nothing was changed")
-        print_note(f"no longer believed: {run(forget, line).statement}")
+        print_note(f"no longer believed: {forget_at_once(line).statement}")
 
 
 def _choose_line(blamed: dict[str, Any], beginning: str) -> str:
