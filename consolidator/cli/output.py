@@ -29,7 +29,7 @@ from rich.text import Text
 from consolidator.cli.streams import OutputClosed, is_json, write_now, write_text
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
-from consolidator.plurals import pluralize as pluralize
+from consolidator.models.audience import pluralize as pluralize
 from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
 from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.retention import prune
+from consolidator.models.audience import pluralize
 from consolidator.models.run import RunRow
-from consolidator.plurals import pluralize
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.telemetry import open_span

@@ -38,7 +38,7 @@ from consolidator.jobs.serving.connections import (
     host_name,
 )
 from consolidator.llm.redaction.redact import format_redacted_traceback
-from consolidator.plurals import pluralize
+from consolidator.models.audience import pluralize
 from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.serve")

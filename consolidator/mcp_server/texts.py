@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from consolidator.plurals import pluralize
+from consolidator.models.audience import pluralize
 from consolidator.service.bounded_text import MAX_LINE_CHARS
 from consolidator.service.memory.compiling import CompiledProcedure
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS

@@ -14,9 +14,9 @@ from consolidator.cli.agents.options import PromptOptions, load_tools
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_configured
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
+from consolidator.models.audience import pluralize
 from consolidator.models.event import Event
 from consolidator.models.session import Seed, SeedRow, SessionRow
-from consolidator.plurals import pluralize
 from consolidator.runtime.session.access import find_session_id
 from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.session.hydration import HydratedSession

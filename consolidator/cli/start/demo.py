@@ -26,7 +26,7 @@ from consolidator.demo.story import (
     open_story,
 )
 from consolidator.errors import UsageError
-from consolidator.plurals import pluralize
+from consolidator.models.audience import pluralize
 from consolidator.settings import Settings
 
 _MAX_WIDTH = 120  # columns, also on a wider terminal

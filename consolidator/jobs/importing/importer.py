@@ -28,9 +28,9 @@ from consolidator.jobs.gather import unless_stopped
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
 from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.plurals import pluralize
 from consolidator.process import run_in_thread
 from consolidator.store.log import events, sources
 

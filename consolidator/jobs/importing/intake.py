@@ -30,11 +30,11 @@ from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.checkouts import CheckoutWatch
 from consolidator.llm import WORKING_FOLDER
+from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.models.session import SessionRow
-from consolidator.plurals import pluralize
 from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
 from consolidator.store.queries import row_values

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.memory.plain import Plain
-from consolidator.plurals import pluralize
+from consolidator.models.audience import pluralize
 
 MIN_HARM_CHANCES, HARM_LEVEL = 3, 0.95  # a lesson harms if most told sessions fail, and more than untold ones
 RARE_HARM_LEVEL = 0.999  # where fewer of them fail: it is looked at after every chance, and there are many lessons

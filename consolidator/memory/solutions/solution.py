@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.solutions.error_records import FixStep
-from consolidator.models.audience import ALL
-from consolidator.plurals import pluralize
+from consolidator.models.audience import ALL, pluralize
 
 _STATUSES = ("confirmed", "unconfirmed", "unsolved")  # best first
 

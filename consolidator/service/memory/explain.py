@@ -13,13 +13,12 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
-from consolidator.models.audience import describe_peer
+from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.plurals import pluralize
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.learned import load_call_quotes
 from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson

@@ -11,10 +11,10 @@ from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
+from consolidator.models.audience import pluralize
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.plurals import pluralize
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules

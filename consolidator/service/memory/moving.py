@@ -36,12 +36,12 @@ from consolidator.memory.facts.remembered import (
     read_received,
 )
 from consolidator.memory.facts.rule_block import BEGINNING, END
+from consolidator.models.audience import pluralize
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.plurals import pluralize
 from consolidator.service.credentials import sign_with_token
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner
 from consolidator.service.memory.facts import list_facts, reconcile_facts

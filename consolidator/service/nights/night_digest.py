@@ -18,9 +18,8 @@ from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.models.audience import describe_peer
+from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.memory_filter import LessonFilter
-from consolidator.plurals import pluralize
 from consolidator.service.memory.compiling import list_compiled
 from consolidator.service.memory.learned import (
     LearnedSection,
