@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.lessons.harm import name_harm
@@ -25,10 +26,14 @@ from consolidator.memory.lessons.trace import NOT_MATCHED, TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
-MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed, too
+MIN_TOLD_SHARE = (
+    0.75  # of the changes of one file, in which another is changed, too; and of failed edits that lack a tab
+)
+MIN_TOLD_SCORE = 2.0  # at a session's start
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
+MAX_LIFT_BITS = 3.5  # from which on more says no more
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
@@ -76,12 +81,12 @@ def _harness(history: History) -> Iterator[Lesson]:
             match={"error": CANCELLED},
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))
-    is_short = len(short) >= MIN_CONFIDENCE * total and len(short) >= len(spaces)
+    is_short = len(short) >= MIN_TOLD_SHARE * total and len(short) >= len(spaces)
     cases = short if is_short else spaces
     if len(cases.roots) >= MIN_SESSIONS and (is_short or indents["tab"] > 0.6 * indents.total()):
         line = (
-            f'Edits fail ("{UNMATCHED}") mostly because each line of the old text lacks one tab of its indentation '
-            f"({len(short)} of {total} times): add it."
+            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line of the old text ({len(short)} of '
+            f"{total} times)."
             if is_short
             else f'Sources are indented with tabs: edits whose old text has spaces fail ("{UNMATCHED}", {len(spaces)} '
             "times)."
@@ -359,12 +364,15 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         used.add(folders)
         both = items[first] & items[second]
         total = min(len(items[first]), len(items[second]))
+        # The weakest kind, for which change of one needs the other is not known; files of many changes say least.
+        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
+        score = 0.8 * len(units.roots(both)) * min(1.0, log2(lift) / MAX_LIFT_BITS)
         yield units.cases(both, first, second).build_lesson(
             "together",
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
-            0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
-            starts=len(both) >= MIN_TOLD_SHARE * total,
+            score,
+            starts=len(both) >= MIN_TOLD_SHARE * total and score >= MIN_TOLD_SCORE,
         )
 
 

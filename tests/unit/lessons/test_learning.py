@@ -318,6 +318,30 @@ def test_an_edit_with_spaces_where_tabs_are_is_answered() -> None:
     assert answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "\tx", "new_string": ""}, error) is None
 
 
+def test_a_path_is_told_at_a_start_only_with_what_is_there_instead() -> None:
+    missing = "File does not exist."
+
+    def write(log: CallLog) -> None:
+        log.read(".lint.yml", ok=False, output=missing).read(".lint.yaml").read("gone.md", ok=False, output=missing)
+
+    told = {lesson.line: lesson.starts for lesson in of_kind(learn(3, write), "always_fails")}
+    assert told == {
+        "`.lint.yml` is not there (3 of 3); `.lint.yaml` is.": True,
+        "`gone.md` is not there (3 of 3).": False,
+    }
+
+
+def test_files_of_many_changes_say_less_by_changing_together() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("prompts/ask.txt").edit("src/ask.py").run("git commit -m a", "[main 1] a")
+        for name in "abcd":
+            log.edit(f"ui/{name}.ts").run(f"git commit -m {name}", f"[main 2] {name}")
+
+    rare = of_kind(learn(4, write), "together")[0]
+    assert rare.starts
+    assert rare.score == pytest.approx(0.8 * 4 * 2.32 / 3.5, abs=0.01)
+
+
 def test_an_edit_whose_lines_lack_a_tab_is_answered_where_that_was_the_reason() -> None:
     error = "String to replace not found in file.\nString: \tlet x = 1;"
 
@@ -329,7 +353,7 @@ def test_an_edit_whose_lines_lack_a_tab_is_answered_where_that_was_the_reason() 
     call = {"file_path": "c.ts", "old_string": "\tlet z = 3;", "new_string": ""}
     told = answer_failure(learn(3, lose_tab), "Edit", call, error)
     assert told is not None
-    assert "each line of the old text lacks one tab of its indentation (6 of 6 times)" in told.text
+    assert "mostly lack one tab in each line of the old text (6 of 6 times)" in told.text
 
     def change_meanwhile(log: CallLog) -> None:
         log.edit("a.ts", "\tlet x = 1;\n\tlet y = 2;", ok=False, output=error).read("a.ts", output="\tlet x = 1;")
