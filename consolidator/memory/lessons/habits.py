@@ -218,14 +218,9 @@ class _Units:
     def cases(self, numbers: set[int], *patterns: str) -> Cases:
         """Return the last edits of the files of these patterns, in these units."""
         units = (self.members[number] for number in sorted(numbers))
-        return Cases(
-            [(unit.session, call) for unit in units for path, call in unit.edits.items() if _is_of(path, patterns)]
-        )
-
-
-def _is_of(path: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a path is one of these files, or of these kinds of files."""
-    return not {path, _wildcard(path), _wildcard(path, with_folder=False)}.isdisjoint(patterns)
+        edits = [(unit.session, path, call) for unit in units for path, call in unit.edits.items()]
+        kinds = {path: {path, _wildcard(path), _wildcard(path, with_folder=False)} for _, path, _ in edits}
+        return Cases([(session, call) for session, path, call in edits if not kinds[path].isdisjoint(patterns)])
 
 
 def _collect_units(history: History) -> _Units:
@@ -366,7 +361,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         total = min(len(items[first]), len(items[second]))
         # The weakest kind, for which change of one needs the other is not known; files of many changes say least.
         lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
-        score = 0.8 * len(units.roots(both)) * min(1.0, log2(lift) / MAX_LIFT_BITS)
+        score = 0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS)
         yield units.cases(both, first, second).build_lesson(
             "together",
             f"{first} {second}",
