@@ -191,10 +191,12 @@ class ReplyReader:
                     self._add_call(index, block.get("id"), block.get("name"), "")
                 elif block.get("type") == "text" and self._text:
                     self._text.append("\n")
-            case "content_block_delta" if "partial_json" in delta:
-                self._add_call(index, None, None, delta["partial_json"])
-            case "content_block_delta":
-                self._text.append(str(delta.get("text") or ""))
+            case "content_block_delta" if (
+                isinstance(index, int) and index in self._calls
+            ):  # its server's tools make none
+                self._add_call(index, None, None, delta.get("partial_json"))
+            case "content_block_delta" if delta.get("text"):
+                self._text.append(str(delta["text"]))
             case "message_stop":
                 self.is_finished = True
 

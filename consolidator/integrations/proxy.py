@@ -39,7 +39,7 @@ _CHAT, _MESSAGES = "/v1/chat/completions", "/v1/messages"
 Recording = Callable[[ReplyReader], Awaitable[None]]
 _HOP_BY_HOP = {
     "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-    "transfer-encoding", "upgrade", "accept-encoding", "content-encoding",
+    "transfer-encoding", "upgrade", "accept-encoding",
 }  # fmt: skip
 
 

@@ -218,6 +218,43 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
     assert claude.run("PreToolUse", **run) == ""
 
 
+def test_a_person_has_calls_corrected_and_takes_it_back_and_the_night_counts_both(claude: ClaudeCode) -> None:
+    place = {**claude.environment, "CONSOLIDATOR_QUIET_MINUTES": "0"}
+
+    def learn() -> dict[str, Any]:
+        run_cli("import", environment=place)
+        run_cli("run", "consolidation", environment=place)
+        rows = json.loads(run_cli("lessons", "--project", PROJECT, "--json", environment=place).stdout)
+        return next(row for row in rows if row["kind"] == "always_fails")
+
+    def call(call_id: str) -> dict[str, Any]:
+        line = {"command": "CI=1 wrap pnpm run test 2>&1 | tail -5", "description": "Test"}
+        told = claude.run("PreToolUse", tool_name="Bash", tool_input=line, tool_use_id=call_id)
+        assert "`wrap pnpm …` always fails" in told
+        return claude.answer
+
+    for number in range(3):
+        session = ClaudeSession(f"w{number}", day=4).say("Run the tests.")
+        session.call(f"w{number}-1", "wrap pnpm run test", "error: unrecognized subcommand 'pnpm'", failed=True)
+        session.call(f"w{number}-2", "pnpm run test", "12 passed").write(claude.home)
+    (Path(place["CONSOLIDATOR_HOME"]) / warn.DIRECTORY).mkdir(mode=0o700, exist_ok=True)
+    lesson = learn()
+    assert "updatedInput" not in call("t1")
+    run_cli("lessons", "--correct", lesson["id"][:8], environment=place)
+    corrected = call("t2")
+    assert corrected["permissionDecision"] == "ask"
+    assert corrected["updatedInput"] == {"command": "CI=1 pnpm run test 2>&1 | tail -5", "description": "Test"}
+    run_cli("lessons", "--uncorrect", lesson["id"][:8], environment=place)
+    assert call("t3").keys().isdisjoint({"updatedInput", "permissionDecision"})
+
+    session = ClaudeSession("now", day=5).say("Run the tests.")
+    session.call("t2", "CI=1 wrap pnpm run test 2>&1 | tail -5", "12 passed").write(claude.home)  # as it was typed
+    run_cli("lessons", "--unpin", lesson["id"], environment=place)  # counts what the hook said since
+    worth = (after := learn())["body"]["worth"]
+    assert (worth["prevented"], worth["wrong"], worth["corrected"]) == (1, 0, 1)
+    assert [after["body"][name] for name in ("failures", "successes")] == [3, 0]
+
+
 def run_program(
     environment: Mapping[str, str], *arguments: str, payload: bytes, path: str = program.__file__
 ) -> subprocess.CompletedProcess[bytes]:

@@ -93,8 +93,9 @@ def _find_failure(report: ImportReport) -> str | None:
 
 def _print_report(report: ImportReport, *, are_named: bool) -> None:
     print_line(
-        f"{report.events} new events in {len(report.sessions)} sessions from {report.files} files "
-        f"({report.unchanged} unchanged, {report.repeated} events known already"
+        f"{pluralize(report.events, 'new event')} in {pluralize(len(report.sessions), 'session')} from "
+        f"{pluralize(report.files, 'file')} ({report.unchanged} unchanged, "
+        f"{pluralize(report.repeated, 'event')} known already"
         + (f", {report.erased} of erased sessions left out" if report.erased else "")
         + ")",
         style="bold",
@@ -116,7 +117,9 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
     for problem in report.problems if not report.damaged_bundles else ():
         print_line(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
-        print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
+        print_line(
+            f"and {pluralize(report.problem_count - len(report.problems), 'more line')} not understood", style="yellow"
+        )
     if are_named:
         _print_assumption(report)
 

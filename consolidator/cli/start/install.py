@@ -195,7 +195,8 @@ def status_command() -> None:
     for moment, words in _MOMENTS.items():
         if sums := shown.get(moment):
             tokens = sums["tokens"] // max(sums["times"], 1)
-            print_line(f"{words} memory: {sums['times']} times in {sums['sessions']} sessions, {tokens} tokens each")
+            often = f"{pluralize(sums['times'], 'time')} in {pluralize(sums['sessions'], 'session')}"
+            print_line(f"{words} memory: {often}, {tokens} tokens each")
     if fixes := shown.get("failure"):
         tried = fixes["worked"] + fixes["failed"]
         print_line(f"of these fixes {tried} were tried, and {fixes['worked']} of them worked")
@@ -295,10 +296,10 @@ async def _learn_history(place: Place) -> None:
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return
-        print_line(f"imported {report.events} events in {pluralize(len(report.sessions), 'session')}")
+        print_line(f"imported {pluralize(report.events, 'event')} in {pluralize(len(report.sessions), 'session')}")
         if database.access == "reader":
             print_warning("this role may not write: nothing was learned")
             return
         with progress_bar("learning") as bar:
             night = await learn_history(database, settings, stop, **progress_callbacks(bar))
-        print_line(f"learned from {night.get('learned', 0)} events by rules, with no model")
+        print_line(f"learned from {pluralize(night.get('learned', 0), 'event')} by rules, with no model")

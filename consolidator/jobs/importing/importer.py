@@ -30,6 +30,7 @@ from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.plurals import pluralize
 from consolidator.process import run_in_thread
 from consolidator.store.log import events, sources
 
@@ -221,7 +222,9 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
     _check_files(files, report, stop)
     if report.problem_count:
         shown = "\n  ".join(report.problems[:10])
-        raise ImportRefused(f"{report.problem_count} lines cannot be explained, so nothing was written:\n  {shown}")
+        raise ImportRefused(
+            f"{pluralize(report.problem_count, 'line')} cannot be explained, so nothing was written:\n  {shown}"
+        )
 
 
 def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:

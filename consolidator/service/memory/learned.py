@@ -14,6 +14,7 @@ from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
+from consolidator.plurals import pluralize
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules
@@ -86,10 +87,7 @@ def count_by_kind(waiting: WaitingCountsRow | None) -> dict[str, int]:
 def describe_waiting(counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
     """Return (kind, how many of what, the command that shows them) of what waits."""
     named = [(kind, counts[kind], *words) for kind, words in _WAITING.items() if counts.get(kind)]
-    return [
-        (kind, f"{count} {noun}{'' if count == 1 else 's'} {what}", command)
-        for kind, count, noun, what, command in named
-    ]
+    return [(kind, f"{pluralize(count, noun)} {what}", command) for kind, count, noun, what, command in named]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     lasting, once = ([line for is_one, line in facts if is_one is wanted] for wanted in (True, False))
     failed_again = [
         LearnedLine(
-            f"{row.body['line']} (again {row.times} time{'' if row.times == 1 else 's'})",
+            f"{row.body['line']} (again {pluralize(row.times, 'time')})",
             row.in_sessions,
             (row.project, row.agent),
             row.id,

@@ -41,6 +41,7 @@ from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilt
 from consolidator.models.payload import EventType
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
+from consolidator.plurals import pluralize
 from consolidator.service.credentials import sign_with_token
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner
 from consolidator.service.memory.facts import list_facts, reconcile_facts
@@ -336,7 +337,7 @@ def _list_data(rows: Iterable[MovedMemory], received: Received) -> Iterator[dict
     held = None if received.is_signed else f"from {received.installation}: nothing proves who said it"
     for row in rows:
         words = f"“{row.quotes[-1].text}”" if row.quotes else row.sentence
-        count = f"{row.sessions} session{'' if row.sessions == 1 else 's'}"
+        count = pluralize(row.sessions, "session")
         quote = f"{words} (from {received.installation}, {count})"
         texts = {name: getattr(row, name) for name in ("subject", "predicate", "value", "sentence")} | {"quote": quote}
         yield {

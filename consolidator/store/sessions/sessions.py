@@ -182,7 +182,7 @@ async def make_current(conn: Connection, session_id: str) -> bool:
 
 get = OneRow[SessionRow, str](SessionRow, _SQL["get"], missing=MISSING)
 get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
-find_recorded = Pairs[str, str, list[str], str](_SQL["find_recorded"], "keys recorded_by")
+find_recorded = Pairs[str, str, list[str], str](_SQL["find_recorded"], "keys recorded_by", lately="", since=None)
 list_ids = Column[str](_SQL["list_ids"])
 list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")

@@ -22,8 +22,9 @@ select * from session where id = %(id)s
 select * from session where key = %(key)s and current and recorded_by is null
 
 -- name: find_recorded
--- The sessions that some of a client's keys name.
+-- The sessions that some of a client's keys name; what the key `lately` names only if it went on after `since`.
 select key, id from session where key = any(%(keys)s) and current and recorded_by = %(recorded_by)s
+  and (key <> %(lately)s or last_event_at >= %(since)s)
 
 -- name: rename_key
 -- A client's session goes by another key, which no other session has.
