@@ -15,6 +15,7 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import OverBudget
 from consolidator.formats.base import ForeignEvent
 from consolidator.formats.exchange import Message, Usage, draft_events, hash_messages, last_answer
+from consolidator.formats.openai.responses import continued
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.audience import OWNER
 from consolidator.models.event import NewEvent
@@ -72,8 +73,14 @@ class ExchangeLog:
         async with self.database.transaction() as conn:
             await sessions.rename_key(conn, old=old, key=key, recorded_by=RECORDED_BY)
 
-    async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> None:
-        """Record a whole reply; with the messages before it, where it is the first of its session."""
+    async def mark_response(self, session_id: str, response_id: str) -> None:
+        """Have a session go by the response, or the conversation, too that its client's next request may continue."""
+        key = self._key(hash_messages([continued(response_id)])[0])
+        async with self.database.transaction() as conn:
+            await sessions.set_response(conn, session_id, key)
+
+    async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> str:
+        """Record a whole reply; with the messages before it, where it is the first of its session. Return its id."""
         full = [*messages, reply]
         hashes = hash_messages(full)
         new = 1 if session_id is not None else len(full) - last_answer(messages)
@@ -92,6 +99,7 @@ class ExchangeLog:
                 }
                 session_id = await sessions.open_current(conn, values, now=self.database.clock.now())
             await self._append(conn, session_id, draft_events(full, new), f"out:{hashes[-1]}", model)
+        return session_id
 
     async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> str | None:
         """Reserve a call before it is made and return its id; None without a cap. Raises OverBudget beyond it."""
