@@ -16,11 +16,19 @@ from typing import Any
 import pytest
 
 from consolidator.hooks import program, warn
-from consolidator.hooks.client import is_running, stop_service
+from consolidator.hooks.client import is_running
 from consolidator.jobs.merging import warning_file
 from consolidator.llm import MARKER
 from consolidator.memory.lessons.lesson import Lesson
-from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
+from tests.acceptance.claude_home import (
+    NO_UPSTREAM,
+    PROJECT,
+    ClaudeCode,
+    ClaudeSession,
+    end_service,
+    push_session,
+    wait_for,
+)
 from tests.support import PATIENCE, run_cli
 
 SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
@@ -43,10 +51,9 @@ def claude(environment: Mapping[str, str], tmp_path: Path) -> Iterator[ClaudeCod
     )
     (tmp_path / ".claude" / "settings.json").write_text("{}\n")
     run_cli("install", "claude-code", "--yes", environment=environment)
+    end_service(environment)  # as after a start of the machine
     yield ClaudeCode(environment, tmp_path)
-    home = Path(environment["CONSOLIDATOR_HOME"])
-    stop_service(home)
-    wait_for(lambda: not is_running(home))
+    end_service(environment)
 
 
 def read_status(claude: ClaudeCode) -> dict[str, Any]:
@@ -164,6 +171,14 @@ def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compa
     ClaudeSession("long", day=4).say("Remember the egret.").write(claude.home)
     assert compacted.run("PreCompact", trigger="auto", custom_instructions="") == ""  # and this asks it
     assert wait_for(lambda: "claude-code:long" in list_sessions())
+
+
+def test_the_first_session_after_installing_is_told_already(claude: ClaudeCode) -> None:
+    home = Path(claude.environment["CONSOLIDATOR_HOME"])
+    assert not is_running(home)
+    run_cli("install", "claude-code", "--yes", environment=claude.environment)
+    assert is_running(home)
+    assert "git push --set-upstream origin" in claude.run_until_answered("SessionStart", source="startup")
 
 
 def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:

@@ -172,7 +172,7 @@ def _print_news(news: LearnedNews | None) -> None:
             for section in list_sections(news)
             for line in section.lines
         )
-    if news.steering is not None and news.steering.steers:
+    if news.steering is not None and news.steering.succeeded + news.steering.failed:
         print_note(f"people {news.steering}")
     for _, line, command in describe_waiting(count_by_kind(news.waiting)):
         print_note(f"{line}: {command}")
@@ -193,6 +193,8 @@ def print_screen(news: LearnedNews) -> None:
             print_line(f"    and {section.more} more: --limit {news.limit + section.more}", style="dim")
     if not sections:
         print_line("  nothing new")
+    print_line()
+    print_line("what was learned before: `consolidator learned --since 30d`", style="dim")
 
 
 def _source(sums: NightSumsRow | None) -> str:

@@ -20,6 +20,7 @@ from consolidator.cli.output import (
     print_note,
     shorten,
 )
+from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
@@ -182,6 +183,8 @@ def forget_command(
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
     forgotten = forget_at_once(" ".join(words), MemoryScope(agent, project, peer))
     emit(forgotten, f"no longer believed: {forgotten.statement}")
+    if not (is_json() or forgotten.id.startswith("l_")):  # a lesson is not learned again
+        print_note(f"`consolidator facts --undo {forgotten.id[:12]}` takes it back")
 
 
 def forget_at_once(words: str, scope: MemoryScope = MemoryScope()) -> Remembered:

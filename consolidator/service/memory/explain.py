@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
@@ -285,6 +286,12 @@ def _step(step: dict[str, Any]) -> str:
     return f"{step['tool']}({arguments}){repeated}"
 
 
+def _describe_step(step: Mapping[str, str]) -> str:
+    """Return a step of a fix: a shell's command, or a tool with what it was given."""
+    is_command = is_shell_symbol(step["symbol"]) and step["argument"]
+    return step["argument"] if is_command else f"{display_name(step['symbol'])} {step['argument']}".strip()
+
+
 async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str, Any]:
     body = solution.body
     lines = [body["line"]]
@@ -298,7 +305,7 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
         lines += [
             f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {support}): {told}",
             *(f"  {name + ':':10} {fix[name]}" for name in ("failing", "resolving") if fix[name]),
-            *(f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]),
+            *(f"  between:   {_describe_step(step)}" for step in fix["steps"]),
         ]
     lines += [f"tried in vain: {attempt}" for attempt in body["tried"]]
     quotes = {(quote["session_id"], quote["seq"]): quote for fix in body["fixes"] for quote in fix["evidence"]}

@@ -161,7 +161,9 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     ]
     more = news.more.get
     sections = [
-        LearnedSection("failed_again", "Failed again, though a fix was known", failed_again, more("failed_again", 0)),
+        LearnedSection(
+            "failed_again", "Failed again, though a fix had worked before", failed_again, more("failed_again", 0)
+        ),
         LearnedSection(
             "lessons", "How things are run here, what fails, and what then works", lessons, more("lessons", 0)
         ),
