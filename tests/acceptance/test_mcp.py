@@ -28,7 +28,7 @@ from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from tests.databases import fetch_dicts
 from tests.nights import log_workdays, workday_events
-from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job, user_message
+from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_here, run_job, user_message
 
 READS = {"recall", "lookup_error", "how", "suggest_next", "list_procedures", "follow_procedure", "learned", "explain"}
 WRITES = {"remember", "forget", "record_events"}
@@ -79,7 +79,7 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
             more = {} if tool == "suggest_next" else {"everywhere": True}
             answer = await call_tool(client, tool, **arguments, **more, token_budget=100_000)
             words += [str(arguments["error"])] if tool == "lookup_error" else []
-            done = await in_thread(run_cli, *words, "--json", environment=environment)
+            done = await in_thread(run_here, *words, "--json", environment=environment)
             printed = json.loads(done.stdout or "[]")
             rows = printed["items"] if tool == "recall" else printed
             assert rows or answer.startswith("no ")
