@@ -35,10 +35,9 @@ async def spend(
     async with database.transaction() as conn:
         now = database.clock.now()
         reserve = plan_reserve(
-            session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
-            strategy=strategy,
-        )  # fmt: skip
-        call = await reserve_spend(conn, {**reserve, "turn": turn})
+            session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR
+        )
+        call = await reserve_spend(conn, {**reserve, "strategy": strategy, "turn": turn})
         if usage is not None:
             await settle_spend(conn, call, usage, now=now)
 
