@@ -197,11 +197,19 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
     """
     view = await store.load_view(conn, session_id)
     folded = await fold_view(conn, view, limit=limit)
-    return 0 if folded is view else view.head - (folded.upto or 0)
+    if folded is view:
+        return 0
+    await store.save_view(conn, session_id, fold_values(folded))
+    return view.head - (folded.upto or 0)
 
 
-async def fold_view(conn: Connection, view: SessionView, *, limit: int = FOLD_LIMIT) -> SessionView:
-    """Fold the next events of a session, store that, and return its view with them; the same where there are none."""
+async def fold_view(
+    conn: Connection, view: SessionView, *, limit: int = FOLD_LIMIT, tails: TailCache | None = None
+) -> SessionView:
+    """Return a session's view with its next events folded; the same where there are none.
+
+    They are not read where the session's tail was just seen to be the end of its log.
+    """
     lineage = await load_lineage(conn, view.session_id, view)
     history = history_from_view(view, lineage)
     if view.upto is None and history.upto > lineage.begins_after:
@@ -211,15 +219,20 @@ async def fold_view(conn: Connection, view: SessionView, *, limit: int = FOLD_LI
     upto = min(view.head, history.upto + limit)
     if upto <= (lineage.begins_after if view.upto is None else view.upto):
         return view
-    next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
+    next_events = None if tails is None else tails.find_fresh(view.session_id, history.upto, upto)
+    if next_events is None:
+        next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
     if len(next_events) > MAX_INLINE_EVENTS:
         folded = await asyncio.to_thread(fold_events, history, next_events)
     else:
         folded = fold_events(history, next_events)
     folded.upto = upto
-    values = {name: getattr(folded, name) for name in _HISTORY_FIELDS}
-    await store.save_view(conn, view.session_id, values)
-    return replace(view, **values, learned=None)
+    return replace(view, **{name: getattr(folded, name) for name in _HISTORY_FIELDS}, learned=None)
+
+
+def fold_values(view: SessionView) -> dict[str, Any]:
+    """Return what is stored of a view that goes further than the stored one."""
+    return {name: getattr(view, name) for name in _HISTORY_FIELDS}
 
 
 def context_budget(

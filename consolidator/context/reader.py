@@ -42,20 +42,39 @@ class SessionTail:
     limits: Mapping[str, int]  # tool -> maximum bytes of its results
     events: list[Event] = field(default_factory=list)
     size: int = 0  # bytes, an estimate
+    fresh_to: int = 0  # position of the last event, if the log was seen to end there since it was read; else 0
     _tokens: list[int] = field(default_factory=list)  # of each event, about; not of those that are not counted yet
     _fold: ConversationFold | None = None
     _folded_from: int = 0  # position of the first event in the fold
     _folded_to: int = 0  # and of the last one
 
+    def follow(self, newest: Sequence[Event]) -> None:
+        """Take over the end of the log as it was just read, so that what meets it need not be read again."""
+        last = self.events[-1] if self.events else None
+        self.fresh_to = 0
+        if not newest or (last is not None and last.seq < newest[0].seq):  # what lies between is not here
+            return
+        self.fresh_to = newest[-1].seq
+        if last is None or last.seq > self.fresh_to:
+            self._set(list(newest))
+        else:
+            index = last.seq - newest[0].seq  # a log has no gaps
+            if _is_same(newest[index], last):
+                self._extend(newest[index + 1 :])
+            else:
+                self._set(list(newest))
+
     async def refresh(self, conn: Connection, after: int, upto: int) -> None:
         """Read the events up to a position that are not kept yet, those after another one at least."""
+        is_fresh, self.fresh_to = self.fresh_to == upto, 0
+        if is_fresh:
+            return
         if self.events and self.events[0].seq <= upto and self.events[-1].seq >= after:
             self._cut(upto)
             last = self.events[-1]
             newer = await self._load(conn, last.seq - 1, upto)
-            if newer and (newer[0].id, newer[0].seq, newer[0].created_at) == (last.id, last.seq, last.created_at):
-                self.events += newer[1:]
-                self.size += sum(map(_estimate_bytes, newer[1:]))
+            if newer and _is_same(newer[0], last):
+                self._extend(newer[1:])
                 return
         self._set(await self._load(conn, after, upto))
 
@@ -65,6 +84,10 @@ class SessionTail:
         if after < first:
             self._set([*await self._load(conn, after, first), *self.events])
         return self.events[self._find(after) :]
+
+    def _extend(self, newer: Sequence[Event]) -> None:
+        self.events += newer
+        self.size += sum(map(_estimate_bytes, newer))
 
     def _cut(self, upto: int) -> None:
         """Forget the events after a position."""
@@ -151,6 +174,19 @@ class TailCache:
         tail.lineage = lineage
         return tail
 
+    def follow(self, lineage: Lineage, limits: Mapping[str, int], newest: Sequence[Event]) -> None:
+        """Have a session's tail take over the end of its log as it was just read; nothing of it where that is empty."""
+        tail = self.take(lineage, limits)
+        tail.follow(newest)
+        self.put(tail)
+
+    def find_fresh(self, session_id: str, after: int, upto: int) -> list[Event] | None:
+        """Return the events with after < position <= upto if the log was just seen to end as they do here."""
+        tail = self._tails.get(session_id)
+        if tail is None or tail.fresh_to < upto or tail.events[0].seq > after + 1:
+            return None
+        return [event for event in tail.events if after < event.seq <= upto]
+
     def put(self, tail: SessionTail) -> None:
         """Keep a tail, and forget those that were not used for the longest time where there are too many bytes."""
         session_id = tail.lineage.session_id
@@ -167,6 +203,10 @@ class TailCache:
         """Forget all tails."""
         self._tails.clear()
         self.size = 0
+
+
+def _is_same(event: Event, other: Event) -> bool:
+    return (event.id, event.seq, event.created_at) == (other.id, other.seq, other.created_at)
 
 
 def _estimate_bytes(event: Event) -> int:

@@ -324,6 +324,10 @@ class Toolbox:
         """The names of the tools that poll."""
         return frozenset(name for name, tool in self._tools.items() if tool.polls)
 
+    def result_limits(self) -> dict[str, int]:
+        """Return the maximum bytes of each tool's results."""
+        return {name: tool.max_result_bytes for name, tool in self._tools.items()}
+
     def add(self, tool: Tool) -> None:
         """Add a tool. Raises UsageError where another tool has its name."""
         if tool.name in self._tools:

@@ -26,7 +26,7 @@ from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.turns import generation as store
-from consolidator.store.turns.context import SessionView, load_view
+from consolidator.store.turns.context import SessionView, load_view, save_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class RequestPlan:
     route: RouteDecision | None = None  # a policy's choice of the model, not logged yet
     purpose: RoutePurpose = "turn"
     cited: tuple[str, ...] = ()  # memory that the context shows
+    fold: dict[str, Any] | None = None  # of the session's past, where it is not stored yet
 
     def log_data(self, message_id: str) -> dict[str, Any]:
         """Return the data of the call's ThinkingStart event."""
@@ -91,10 +92,12 @@ async def plan_request(
     withheld, recalled = withheld_messages(state), await _recall(harness, session)
     model = _chosen_model(harness, session, state, withheld, route)
     context_budget = _largest_budget(harness, session, strategy, model, max_tokens)
+    fold = None
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
-        with boundary("commit fold"):
-            async with harness.database.connection() as conn:
-                view = await build.fold_view(conn, view or await load_view(conn, session.id))
+        async with harness.database.connection() as conn:
+            stored = view or await load_view(conn, session.id)
+            view = await build.fold_view(conn, stored, tails=harness.tails)
+        fold = None if view is stored else build.fold_values(view)
 
     tools = harness.tools_of(session)
     request = build.ContextRequest(
@@ -104,7 +107,7 @@ async def plan_request(
         system=config.get("system"),
         recalled=recalled,
         tools=tools.definitions(),
-        limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
+        limits=tools.result_limits(),
         upto=state.head,  # later events were not looked at when `withheld` was decided
         withheld=withheld,
         seeds=config.get("seeds"),
@@ -131,6 +134,11 @@ async def plan_request(
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     is_full = context.over_budget or context.tokens > threshold * context_budget
     if prefill is None and is_full and find_strategy(context.strategy).compacts:
+        if fold is not None:  # what is compacted goes on from there
+            with boundary("commit fold"):
+                async with harness.database.connection() as conn:
+                    await save_view(conn, session.id, fold)
+            fold = None
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
@@ -161,6 +169,7 @@ async def plan_request(
         decision or route,
         turn_purpose(session),
         tuple(find_citations(recalled)) if any(part.name == "recalled" for part in context.parts) else (),
+        fold,
     )
 
 

@@ -39,6 +39,7 @@ from consolidator.runtime.turn.tool_calls import (
     unstarted_calls,
 )
 from consolidator.store.log import events
+from consolidator.store.log.blobs import refs_of
 from consolidator.store.log.events import AppendRefused, AppendStatement
 from consolidator.store.queries import RowQuery, fetch_together
 from consolidator.store.sessions import sessions
@@ -135,7 +136,10 @@ class SessionStepper:
             if rows is None:
                 log = await read_lineage(conn, lineage, after=after, upto=session.head)
             else:
-                log = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+                end = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+                log = [event for event in end if event.seq > after]
+                newest = [] if any(map(refs_of, rows)) else end  # a context reads but the ends of what is in blobs
+                self.harness.tails.follow(lineage, self.harness.tools_of(session).result_limits(), newest)
 
             # What was read also tells whether people wait for a message of an earlier holder.
             self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
@@ -287,8 +291,9 @@ class SessionStepper:
                 if message is None:
                     new = [] if plan.route is None else [plan.route.event(plan.purpose)]
                     new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
+                    begin_call = turns.begin_call(reserve, plan.fold)
                     try:
-                        appended = await self.lease.append(conn, new, now=now, statement=turns.begin_call(reserve))
+                        appended = await self.lease.append(conn, new, now=now, statement=begin_call)
                     except AppendRefused as refused:
                         raise await budget.explain_refusal(conn, reserve) from refused
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)

@@ -433,7 +433,7 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
     )
 
 
-# The rows of a session's own log after its settled mark.
+# The rows of a session's own log from its settled mark on.
 read_open_end = Rows[EventRow, str](EventRow, _SQL["read_open_end"])
 read_rows = Rows[EventRow, Span](EventRow, _SQL["read"], "*", limit=None)
 _read_outline = Rows[OutlineRow, Span](OutlineRow, _SQL["outline"], "*")

@@ -11,10 +11,8 @@ left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidat
      and not exists (select from session_lineage l where l.session_id = s.id)  -- the nights read its own events alone
 where s.id = %(session)s
 
--- name: save_view
--- Keeps the fold that goes further; of two concurrent folds the further one stays.
-insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
-values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad!)s)
+-- name: keep_further
+-- A part of each statement that stores a fold: of two concurrent folds the further one stays.
 on conflict (session_id) do update
 set summary = case when excluded.upto >= session_view.upto then excluded.summary else session_view.summary end,
     compaction = case when excluded.compaction_seq > session_view.compaction_seq then excluded.compaction
@@ -24,6 +22,11 @@ set summary = case when excluded.upto >= session_view.upto then excluded.summary
     upto = greatest(session_view.upto, excluded.upto),
     compaction_seq = greatest(session_view.compaction_seq, excluded.compaction_seq),
     scratchpad_seq = greatest(session_view.scratchpad_seq, excluded.scratchpad_seq)
+
+-- name: save_view
+insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
+values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad!)s)
+-- include: keep_further
 
 -- name: read_last_user_message
 -- A person's last message before a window.

@@ -13,7 +13,7 @@ from consolidator.database.jsonb import as_jsonb
 from consolidator.store.log.events import AppendStatement
 from consolidator.store.queries import load
 
-_SQL = load("turns/turns", "turns/spend")
+_SQL = load("turns/turns", "turns/spend", "turns/context")
 
 
 def message(driver_errors: Sequence[str]) -> AppendStatement:
@@ -24,9 +24,13 @@ def message(driver_errors: Sequence[str]) -> AppendStatement:
     return AppendStatement(_SQL["append_message"], {"driver_errors": list(driver_errors)}, has_conditions=True)
 
 
-def begin_call(reserve: Mapping[str, Any]) -> AppendStatement:
-    """Append the start of a model call and reserve its money; refused if it would pass a cap."""
-    return AppendStatement(_SQL["begin_call"], reserve, has_conditions=True)
+def begin_call(reserve: Mapping[str, Any], fold: Mapping[str, Any] | None) -> AppendStatement:
+    """Append the start of a model call and reserve its money; refused if it would pass a cap.
+
+    A `fold` of the session's past, as `save_view` takes it, is stored with it.
+    """
+    values = {**reserve, "fold": None if fold is None else as_jsonb(dict(fold))}
+    return AppendStatement(_SQL["begin_call"], values, has_conditions=True)
 
 
 def end_call(

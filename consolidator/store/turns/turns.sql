@@ -58,7 +58,8 @@ with locked as (
 select min(seq), max(seq) from written
 
 -- name: begin_call
--- The start of a model call, with the money for it, as `reserve` of spend.sql: refused where that would pass a cap.
+-- The start of a model call, with the money for it, as `reserve` of spend.sql: refused where that would pass a cap. What
+-- was folded of the session's past for it goes with it.
 with payers as materialized (
     -- include: payers
 ), allowed as (
@@ -85,6 +86,14 @@ with payers as materialized (
     from payers where session.id = payers.id and payers.id <> %(session)s and exists (select from allowed)
 ), set_aside as (
     -- include: insert_call
+), folded as (
+    insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
+    select allowed.id, fold.upto, fold.summary, fold.compaction_seq, fold.compaction, fold.scratchpad_seq, fold.scratchpad
+    from allowed, jsonb_to_record(%(fold)s::jsonb) as fold (
+        upto bigint, summary jsonb, compaction_seq bigint, compaction jsonb, scratchpad_seq bigint, scratchpad text
+    )
+    where %(fold)s::jsonb is not null
+    -- include: keep_further
 ), written as (
     -- include: written
 )

@@ -15,13 +15,16 @@ from consolidator.clock import FrozenClock
 from consolidator.context.build import Context, ContextRequest, build_context
 from consolidator.context.reader import STRATEGIES, TailCache
 from consolidator.database import Database
-from consolidator.errors import NotFound
+from consolidator.errors import DatabaseError, NotFound
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.children import create_child
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
+from consolidator.store.log import events
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns.context import load_view
 from tests.nights import run_next_night
 from tests.support import FULL, assistant_response, call_and_result, log_events, user_message
 
@@ -32,33 +35,44 @@ BUDGETS = (400, 1500, 5000, 30_000)
 def turn_events(rng: random.Random, head: int) -> list[NewEvent]:
     """Return a turn, with what makes folding hard: ids used twice, results in parts, answers that missed a message."""
     number = next(_numbers)
-    events = [user_message(f"message {number} " + "word " * rng.choice([0, 3, 60]))]
+    turn = [user_message(f"message {number} " + "word " * rng.choice([0, 3, 60]))]
     if rng.random() < 0.5:
         call_id = rng.choice(["again", f"call {number}"])
         call, result = call_and_result(call_id, rng.choice(["look", "search"]), {"number": number})
         message = {"message_id": "m"} if rng.random() < 0.5 else {}  # an answer may go on with another call
         call = NewEvent(call.type, {**call.data, **message})
-        events = [] if message else events
-        events += rng.choice([[call, result], [call], [result], [call, user_message("meanwhile"), result]])
+        turn = [] if message else turn
+        turn += rng.choice([[call, result], [call], [result], [call, user_message("meanwhile"), result]])
     if rng.random() < 0.8:
         answer = assistant_response(f"answer {number}")
         message = {"message_id": "m"} if rng.random() < 0.5 else {}
-        events.append(NewEvent(answer.type, {**answer.data, **message, "upto_seq": head + rng.randint(0, 3)}))
+        turn.append(NewEvent(answer.type, {**answer.data, **message, "upto_seq": head + rng.randint(0, 3)}))
     if rng.random() < 0.15:
-        events.append(NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": f"note {number}"}))
+        turn.append(NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": f"note {number}"}))
     if rng.random() < 0.1 and head > 2:
         kept = {"kept_from": rng.randint(1, head), "summary": f"summary {number}", "next_steps": []}
-        events.append(NewEvent(EventType.POLICY_DECISION, {"decision": "compaction", **kept}))
-    return events
+        turn.append(NewEvent(EventType.POLICY_DECISION, {"decision": "compaction", **kept}))
+    return turn
+
+
+LIMITS = {"search": 200}
+
+
+async def follow(database: Database, session_id: str, tails: TailCache, first: int) -> None:
+    """Have a process read the end of a session's log from an event on, as a step does before it builds a context."""
+    async with database.connection() as conn:
+        view = await load_view(conn, session_id)
+        lineage = await load_lineage(conn, session_id, view)
+        newest = await events.read(conn, session_id, after=first - 1, upto=view.head, bounds=view.ingest_bounds)
+    tails.follow(lineage, LIMITS, newest)
 
 
 async def build(
     database: Database, session_id: str, tails: TailCache | None, strategy: str, budget: int, withheld: list[int]
 ) -> Context:
     """Return a session's context as a process builds it that keeps these tails."""
-    limits = {"search": 200}
     async with database.connection() as conn:
-        request = ContextRequest(strategy, budget, 7, limits=limits, withheld=withheld)
+        request = ContextRequest(strategy, budget, 7, limits=LIMITS, withheld=withheld)
         return await build_context(conn, session_id, request, tails=tails)
 
 
@@ -81,9 +95,9 @@ async def test_each_context_is_the_same_with_and_without_what_was_kept(
     strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
     for _ in range(length):
         session_id = rng.choice(list(heads))
-        events = [event for _ in range(rng.choice([1, 1, 1, 20])) for event in turn_events(rng, heads[session_id])]
-        await log_events(database, session_id, events)
-        heads[session_id] += len(events)
+        new = [event for _ in range(rng.choice([1, 1, 1, 20])) for event in turn_events(rng, heads[session_id])]
+        await log_events(database, session_id, new)
+        heads[session_id] += len(new)
         if rng.random() < 0.1:
             strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
         if rng.random() < 0.03 and len(heads) < 4:
@@ -93,6 +107,8 @@ async def test_each_context_is_the_same_with_and_without_what_was_kept(
         process = rng.choice(processes)
         if rng.random() < 0.05:
             process.clear()
+        if session_id == root and rng.random() < 0.6:  # as much of it as no step has settled
+            await follow(database, root, process, max(1, heads[root] - rng.choice([0, len(new), 2 * len(new), 400])))
         kept = await build(database, session_id, process, strategy, budget, withheld)
         assert kept == await build(database, session_id, None, strategy, budget, withheld)
 
@@ -116,7 +132,10 @@ async def test_what_retention_took_is_shown_no_more_and_kept_no_more(
     assert "message 7\n" not in str(after.messages)
 
 
-async def test_an_erased_session_is_not_shown_from_what_was_kept(database: Database, settings: Settings) -> None:
+@pytest.mark.parametrize("follows", [False, True])
+async def test_an_erased_session_is_not_shown_from_what_was_kept(
+    database: Database, settings: Settings, *, follows: bool
+) -> None:
     await log_events(database, "one", [user_message("a secret"), assistant_response("I keep it.")])
     tails = TailCache()
     await build(database, "one", tails, "budget", 30_000, [])
@@ -125,8 +144,27 @@ async def test_an_erased_session_is_not_shown_from_what_was_kept(database: Datab
     with pytest.raises(NotFound):
         await build(database, "one", tails, "budget", 30_000, [])
     await log_events(database, "one", [user_message("anew"), assistant_response("Hello.")])
+    if follows:
+        await follow(database, "one", tails, 2)
     again = await build(database, "one", tails, "budget", 30_000, [])
     assert again.messages == [{"role": "user", "content": "anew"}, {"role": "assistant", "content": "Hello."}]
+
+
+async def test_the_end_of_a_log_that_was_just_read_is_not_read_again(database: Database) -> None:
+    """Nor is it believed a second time: another process may write meanwhile."""
+    await log_events(database, "one", [user_message(f"message {n}") for n in range(9)])
+    tails = TailCache()
+    await follow(database, "one", tails, 1)
+    async with database.connection() as conn:
+        await conn.execute("alter table event rename to event_elsewhere")
+        try:
+            context = await build(database, "one", tails, "budget", 30_000, [])
+            with pytest.raises(DatabaseError):
+                await build(database, "one", tails, "budget", 30_000, [])
+        finally:
+            await conn.execute("alter table event_elsewhere rename to event")
+    assert "message 0" in str(context.messages)
+    assert "message 8" in str(context.messages)
 
 
 async def test_what_is_kept_has_a_bound(database: Database) -> None:
