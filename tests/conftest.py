@@ -13,8 +13,10 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import psutil
 import psycopg
 import pytest
@@ -108,6 +110,8 @@ def _no_ambient_settings() -> Iterator[None]:
         patch.setenv("HOME", home)
         patch.setenv("CONSOLIDATOR_FIND_MODEL", "false")  # no server of the machine is asked
         patch.setenv("CONSOLIDATOR_EMBED_MODEL", "none")  # vectors where a test asks for them
+        # Each client of HTTP loads the authorities' certificates, 30 ms of a processor, and asks only this machine.
+        patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
         patch.delenv("XDG_DATA_HOME", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
         yield
