@@ -8,7 +8,7 @@ MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py 
 	tests/integration/nights/test_kill.py tests/integration/nights/test_latest_digests.py \
 	tests/integration/nights/test_i8_nightly_is_batch.py tests/integration/runtime/test_session_tails.py
 
-.PHONY: demo test setup lint matrix test-pythons bench docs export-session replay sbom hashes clean
+.PHONY: demo test pytest setup lint matrix test-pythons bench docs export-session replay sbom hashes clean
 
 setup: .venv/.ready
 
@@ -27,8 +27,16 @@ lint: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-test: lint
+# Compiled once, or each process does so, and again at each start where bytecode is not written.
+unexport PYTHONDONTWRITEBYTECODE
+
+pytest: setup
+	@$(BIN)/python -m compileall -q consolidator
 	@$(BIN)/pytest
+
+# Side by side: types are checked on one core for a minute.
+test: setup
+	@$(MAKE) --no-print-directory -j 2 lint pytest
 
 # Everything that .ci/run samples, in full: a death at every boundary of the runtime and of the nights, zombies at each,
 # conversations in any order, twenty sessions for minutes. It tells its size; half an hour on two cores.

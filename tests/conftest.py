@@ -13,8 +13,10 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import psutil
 import psycopg
 import pytest
@@ -25,15 +27,21 @@ from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, roles, upgrade
+from consolidator.database.embedded import startup
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
 from tests.databases import database_copy
-from tests.support import FULL, QUICK
+from tests.support import FULL, QUICK, count_examples
 
 # No deadlines: speed is measured in benchmarks, never asserted in tests. The same examples in each run, but for
 # `make matrix`, which looks for new ones.
 hypothesis_settings.register_profile(
-    "consolidator", deadline=None, derandomize=not FULL, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "consolidator",
+    max_examples=count_examples(100),
+    deadline=None,
+    derandomize=not FULL,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("consolidator")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
@@ -102,6 +110,8 @@ def _no_ambient_settings() -> Iterator[None]:
         patch.setenv("HOME", home)
         patch.setenv("CONSOLIDATOR_FIND_MODEL", "false")  # no server of the machine is asked
         patch.setenv("CONSOLIDATOR_EMBED_MODEL", "none")  # vectors where a test asks for them
+        # Each client of HTTP loads the authorities' certificates, 30 ms of a processor, and asks only this machine.
+        patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
         patch.delenv("XDG_DATA_HOME", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
         yield
@@ -116,11 +126,10 @@ def server_dsn() -> Iterator[str]:
         return
     _remove_what_killed_runs_left()
     home = Path(tempfile.mkdtemp(prefix=f"consolidator-test-{os.getpid()}-"))
-    server = asyncio.run(EmbeddedServer.start(home))
-    with psycopg.connect(server.dsn, autocommit=True) as conn:  # nobody pulls the plug on this one
+    with pytest.MonkeyPatch.context() as patch:  # nobody pulls the plug on this one
         for name in ("fsync", "full_page_writes"):
-            conn.execute(sql.SQL("alter system set {} = off").format(sql.Identifier(name)))
-        conn.execute("select pg_reload_conf()")
+            patch.setitem(startup.ENFORCED_SETTINGS, name, "off")
+        server = asyncio.run(EmbeddedServer.start(home))
     try:
         yield server.dsn
     finally:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from ulid import ULID
 
+from consolidator.cli.app import main
 from consolidator.database import Connection, Database
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.models.event import NewEvent
@@ -30,6 +35,11 @@ from consolidator.store.sessions.session_list import list_page
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
 QUICK = bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))  # set by `.ci/run`: a smaller sample still
+
+
+def count_examples(count: int) -> int:
+    """Return how many examples of a property are tried of a usual `count`."""
+    return max(2, count * 3 // 10) if QUICK else count
 
 
 class SimulatedKill(BaseException):
@@ -130,6 +140,28 @@ def run_cli(
         f"exit {completed.returncode}\n{completed.stdout}\n{completed.stderr}"
     )
     return completed
+
+
+def run_here(
+    *arguments: str, environment: Mapping[str, str], code: int | None = 0, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as `run_cli` does, in a thread: to start a process takes longer than most commands."""
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        patch.object(sys, "argv", ["consolidator", *arguments]),
+        patch.object(logging, "basicConfig"),  # it would hold on to the captured stream
+        patch.object(asyncio.SelectorEventLoop, "add_signal_handler"),  # only the main thread may
+        redirect_stdout(output),
+        redirect_stderr(errors),
+        chdir(cwd or Path.cwd()),
+        ThreadPoolExecutor(1) as thread,
+    ):
+        ended = thread.submit(main).exception()
+    assert ended is None or isinstance(ended, SystemExit), ended
+    exit_code: Any = (ended and ended.code) or 0
+    assert code is None or exit_code == code, f"exit {exit_code}\n{output.getvalue()}\n{errors.getvalue()}"
+    return subprocess.CompletedProcess(arguments, exit_code, output.getvalue(), errors.getvalue())
 
 
 @contextmanager

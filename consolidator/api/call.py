@@ -169,9 +169,9 @@ def _read_call(
     if idempotency_key is not None:
         if not _KEY.fullmatch(idempotency_key):
             raise Problem(problems.BAD_REQUEST, "an Idempotency-Key has at most 200 visible characters of ASCII")
-        asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
+        head = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
         body: bytes = getattr(request.state, "body_hash", None) or request.state.body
-        keyed = KeyedRequest(viewer.name, idempotency_key, hashlib.sha256(asked + body).digest())
+        keyed = KeyedRequest(viewer.name, idempotency_key, hashlib.sha256(head + body).digest())
     return Call(request.app.state.services, viewer, request, keyed)
 
 

@@ -247,9 +247,9 @@ class ApiGuard:
             await self.app(scope, receive_again(b"", receive), send)
 
 
-def _check_type(kind: str, wanted: str) -> None:
-    if kind != wanted:
-        raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
+def _check_type(kind: str, expected: str) -> None:
+    if kind != expected:
+        raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {expected}", {"accept": expected})
 
 
 async def _answer_and_drop(response: Response, receive: Receive, send: Send) -> None:

@@ -275,6 +275,6 @@ def join_query(words: list[str] | None) -> str | None:
 
 def require_at_most_one(**flags: object) -> None:
     """Raise UsageError if more than one of these options is given."""
-    given = [f"--{name.rstrip('_').replace('_', '-')}" for name, value in flags.items() if value]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} are different things to do: give one of them")
+    options = [f"--{name.rstrip('_').replace('_', '-')}" for name, value in flags.items() if value]
+    if len(options) > 1:
+        raise UsageError(f"{' and '.join(options)} are different things to do: give one of them")

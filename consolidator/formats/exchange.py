@@ -248,11 +248,11 @@ class ReplyReader:
         beside = cached + _number(usage.get("cache_creation_input_tokens"))
         details = object_of(usage.get("prompt_tokens_details")) or object_of(usage.get("input_tokens_details"))
         inside = _number(details.get("cached_tokens"))
-        given = _number(usage.get("prompt_tokens")) or _number(usage.get("input_tokens")) + beside
+        sent = _number(usage.get("prompt_tokens")) or _number(usage.get("input_tokens")) + beside
         output = _number(usage.get("completion_tokens")) or _number(usage.get("output_tokens"))
         earlier = self.usage
         self.usage = Usage(
-            max(given, earlier.input_tokens),
+            max(sent, earlier.input_tokens),
             max(cached, inside, earlier.cached_tokens),
             max(output, earlier.output_tokens),
         )

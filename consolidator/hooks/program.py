@@ -22,14 +22,14 @@ DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
 # What a service that is started does first.
 IMPORTING_EVENTS = ("SessionEnd", "sessionEnd", "PreCompact", "PreCompress")
 # What the service is given of an environment that may hold the agent's credentials.
-_KEPT: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
-_KEPT += (  # where agents leave their logs
+_VARIABLES: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
+_VARIABLES += (  # where agents leave their logs
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CURSOR_CONFIG_DIR", "PI_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR"),
     *("GEMINI_CLI_HOME", "QWEN_HOME", "QWEN_RUNTIME_DIR", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     *("CLINE_DATA_DIR", "CLINE_DIR", "APPDATA", "COPILOT_HOME", "GOOSE_PATH_ROOT", "KIMI_CODE_HOME"),
     *("OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR", "AIDER_CHAT_HISTORY_FILE"),
 )
-_KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
+_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 
 def main(arguments: list[str]) -> int:
@@ -111,9 +111,9 @@ def _start_service(home: str, directory: str, payload: bytes) -> None:
         os.dup2(target, standard)
     os.set_inheritable(lock, True)
     os.chdir("/")
-    kept = {name: os.environ[name] for name in os.environ if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    variables = {name: os.environ[name] for name in os.environ if name in _VARIABLES or name.startswith(_PREFIXES)}
     command = [sys.executable, "-I", "-m", "consolidator.hooks.service", home, str(lock)]
-    os.execve(sys.executable, command, {**kept, "CONSOLIDATOR_HOME": home})
+    os.execve(sys.executable, command, {**variables, "CONSOLIDATOR_HOME": home})
 
 
 if __name__ == "__main__":

@@ -97,15 +97,15 @@ def concerns(
 
     A program that one of the known `programs` follows only runs that one: it is not what fails.
     """
-    cwd, given = body.get("cwd"), body.get("tool_input")
-    if not isinstance(cwd, str) or not isinstance(given, dict):
+    cwd, tool_input = body.get("cwd"), body.get("tool_input")
+    if not isinstance(cwd, str) or not isinstance(tool_input, dict):
         return False
     if not (cwd + "/").startswith((project + "/", project + "-worktrees/", project + ".worktrees/")):
         return False
     if match.get("kind") == "skill":
-        named = given.get("skill", given.get("command"))
+        named = tool_input.get("skill", tool_input.get("command"))
         return body.get("tool_name") == "Skill" and named == match.get("skill")
-    line = given.get("command")
+    line = tool_input.get("command")
     if isinstance(line, list) and line:
         line = line[-1]  # ["bash", "-lc", ...]
     if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):

@@ -79,19 +79,19 @@ class ConsolidatorStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none, and wait for them."""
-        asked, texts, queries = self._collect(ops)
+        checked, texts, queries = self._collect(ops)
         vectors: dict[str, list[float]] = {}
         of_queries: dict[str, list[float]] = {}
         if self.embeddings is not None:
             if texts:
                 vectors = dict(zip(texts, self.embeddings.embed_documents(texts), strict=True))
             of_queries = {query: self.embeddings.embed_query(query) for query in queries}
-        operations = [self._translate(op, vectors, of_queries) for op in asked]
+        operations = [self._translate(op, vectors, of_queries) for op in checked]
         return [_read_answer(answer) for answer in self._use.run_blocking(lambda: self._run(operations))]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none."""
-        asked, texts, queries = self._collect(ops)
+        checked, texts, queries = self._collect(ops)
         vectors: dict[str, list[float]] = {}
         of_queries: dict[str, list[float]] = {}
         if self.embeddings is not None:
@@ -99,7 +99,7 @@ class ConsolidatorStore(BaseStore):
                 vectors = dict(zip(texts, await self.embeddings.aembed_documents(texts), strict=True))
             embedded = await asyncio.gather(*[self.embeddings.aembed_query(query) for query in queries])
             of_queries = dict(zip(queries, embedded, strict=True))
-        operations = [self._translate(op, vectors, of_queries) for op in asked]
+        operations = [self._translate(op, vectors, of_queries) for op in checked]
         return [_read_answer(answer) for answer in await self._run(operations)]
 
     def close(self) -> None:
@@ -127,12 +127,12 @@ class ConsolidatorStore(BaseStore):
 
     def _collect(self, ops: Iterable[Op]) -> tuple[list[Op], list[str], list[str]]:
         """Return operations whose labels are valid, and the distinct texts and queries that vectors are made of."""
-        asked = list(ops)
-        for op in asked:
+        checked = list(ops)
+        for op in checked:
             check_labels(op)
-        texts = dict.fromkeys(text for op in asked if isinstance(op, PutOp) for text in self._read_texts(op))
-        queries = dict.fromkeys(op.query for op in asked if isinstance(op, SearchOp) and op.query)
-        return asked, list(texts), list(queries)
+        texts = dict.fromkeys(text for op in checked if isinstance(op, PutOp) for text in self._read_texts(op))
+        queries = dict.fromkeys(op.query for op in checked if isinstance(op, SearchOp) and op.query)
+        return checked, list(texts), list(queries)
 
     def _read_texts(self, put: PutOp) -> list[str]:
         """Return the texts of an item that vectors are made of."""
@@ -170,25 +170,25 @@ class ConsolidatorStore(BaseStore):
         raise UsageError(f"this store does not know the operation {type(op).__name__}")
 
 
-def list_conditions(wanted: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Condition]:
+def list_conditions(filters: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Condition]:
     """Return what a filter asks for: equality, nested objects and arrays by their members, comparisons by `$gt` etc.
 
     Raises UsageError for an operator that is none.
     """
-    return [condition for key, value in wanted.items() for condition in _list_conditions_of(value, (*path, str(key)))]
+    return [condition for key, value in filters.items() for condition in _list_conditions_of(value, (*path, str(key)))]
 
 
-def _list_conditions_of(wanted: Any, path: tuple[str, ...]) -> list[Condition]:
-    if isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted):
-        if unknown := [str(key) for key in wanted if key not in COMPARISONS]:
+def _list_conditions_of(value: Any, path: tuple[str, ...]) -> list[Condition]:
+    if isinstance(value, Mapping) and any(str(key).startswith("$") for key in value):
+        if unknown := [str(key) for key in value if key not in COMPARISONS]:
             raise UsageError(f"a filter knows no operator {unknown[0]!r}: it knows {', '.join(COMPARISONS)}")
-        return [Condition(path, cast(ConditionKind, operator), operand) for operator, operand in wanted.items()]
-    if isinstance(wanted, Mapping):
-        return [Condition(path, "object"), *list_conditions(wanted, path)]
-    if isinstance(wanted, list | tuple):
-        members = [_list_conditions_of(member, (*path, str(place))) for place, member in enumerate(wanted)]
-        return [Condition(path, "length", len(wanted)), *(condition for each in members for condition in each)]
-    return [Condition(path, "$eq", wanted)]
+        return [Condition(path, cast(ConditionKind, operator), operand) for operator, operand in value.items()]
+    if isinstance(value, Mapping):
+        return [Condition(path, "object"), *list_conditions(value, path)]
+    if isinstance(value, list | tuple):
+        members = [_list_conditions_of(member, (*path, str(place))) for place, member in enumerate(value)]
+        return [Condition(path, "length", len(value)), *(condition for each in members for condition in each)]
+    return [Condition(path, "$eq", value)]
 
 
 def _read_answer(answer: Answer) -> Result:

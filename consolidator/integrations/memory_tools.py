@@ -99,8 +99,8 @@ class MemoryTools:
         Args:
             statement: One sentence that will be understood without this conversation.
         """
-        told = await self._memory.remember(statement)
-        return f"{'known already' if told.known else 'remembered'}: {_quote(told.statement)} [fact:{told.id}]"
+        fact = await self._memory.remember(statement)
+        return f"{'known already' if fact.known else 'remembered'}: {_quote(fact.statement)} [fact:{fact.id}]"
 
     @_answers_refusals
     async def forget(self, fact: str) -> str:

@@ -293,14 +293,14 @@ class Watch:
 
     def _find_changed(self) -> list[tuple[Path, Format | None, int]]:
         """Return the logs that have changed since the last look and are written to no more, with the time of that."""
-        known, changed, now = self._files, [], time.time()
+        times, changed, now = self._files, [], time.time()
         for source in configured_sources(self.runner.settings):
             for path, log_format in source.files():
                 with suppress(OSError):
                     changed_at = path.stat().st_mtime_ns
-                    if known is None or (known.get(path) != changed_at and now - changed_at / 1e9 >= STILL_SECONDS):
+                    if times is None or (times.get(path) != changed_at and now - changed_at / 1e9 >= STILL_SECONDS):
                         changed.append((path, log_format, changed_at))
-        if known is None:
+        if times is None:
             self._files = {path: changed_at for path, _, changed_at in changed}
             return []
         return changed

@@ -25,8 +25,8 @@ from consolidator.llm.client import ModelReply, ModelRequest, send_traced
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 
-_KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
-_KEPT_PREFIXES = ("LC_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_NAMES = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+_PREFIXES = ("LC_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _LOGIN = re.compile(r"log(ged)? ?in\b|/login|auth\b|authenticat|api.?key|unauthori[sz]ed|\b401\b|credential", re.I)
 _QUOTA = re.compile(r"(usage|rate|session|weekly|your|5-hour).{0,20}limit|limit reached|quota|credit|\b429\b", re.I)
 _UPDATE = re.compile(
@@ -70,14 +70,14 @@ def _read_claude(text: str) -> CommandOutput:
     usage = _mapping(body.get("usage"))
     cached, output = read_count(usage.get("cache_read_input_tokens")) or 0, read_count(usage.get("output_tokens"))
     read = [read_count(usage.get(name)) for name in ("input_tokens", "cache_creation_input_tokens")]
-    said = body.get("result")
+    answer = body.get("result")
     is_error = bool(body.get("is_error")) or body.get("subtype", "success") != "success"
     cost = None
     with suppress(InvalidOperation):
         cost = Decimal(str(body.get("total_cost_usd")))
     return CommandOutput(
-        text=said if isinstance(said, str) and not is_error else None,
-        error=str(said or body.get("subtype") or "no reason given") if is_error else None,
+        text=answer if isinstance(answer, str) and not is_error else None,
+        error=str(answer or body.get("subtype") or "no reason given") if is_error else None,
         finish_reason={"max_tokens": "length", "refusal": "content_filter"}.get(str(body.get("stop_reason")), "stop"),
         input_tokens=sum(count or 0 for count in read) + cached if usage else None,
         cached_tokens=cached,
@@ -115,9 +115,9 @@ def _read_gemini(text: str) -> CommandOutput:
     tokens = [_mapping(_mapping(model).get("tokens")) for model in models.values()]
     names = ("prompt", "cached", "candidates", "thoughts")
     sums = {name: sum(read_count(counts.get(name)) or 0 for counts in tokens) for name in names}
-    said = body.get("response")
+    answer = body.get("response")
     return CommandOutput(
-        text=said if isinstance(said, str) else None,
+        text=answer if isinstance(answer, str) else None,
         finish_reason="stop",
         input_tokens=sums["prompt"] if tokens else None,
         cached_tokens=sums["cached"],
@@ -227,23 +227,23 @@ class CommandClient:
         if is_answer and ("{" in (text or "") or not (_QUOTA.search(text or "") or _LOGIN.search(text or ""))):
             return
         reason = output.error or text or stderr.strip() or stdout.strip() or f"it ended with {status} and said nothing"
-        said = redact(" ".join(reason.split()))[:200]
+        short_reason = redact(" ".join(reason.split()))[:200]
         if _TOO_LONG.search(reason):
-            raise ModelTruncated(f"the question is too long for {command.title}: {said}")
+            raise ModelTruncated(f"the question is too long for {command.title}: {short_reason}")
         for pattern, meaning in (
             (_QUOTA, "has no quota left"),
             (_UPDATE, f"has to be updated (or `{command.program}` is another program)"),
             (_LOGIN, f"is not logged in: {command.login}"),
         ):
             if pattern.search(reason):
-                raise ModelUnavailable(f"{command.title} {meaning} ({said})", is_permanent=True)
-        raise ModelUnavailable(f"{command.title} gave no answer: {said}")
+                raise ModelUnavailable(f"{command.title} {meaning} ({short_reason})", is_permanent=True)
+        raise ModelUnavailable(f"{command.title} gave no answer: {short_reason}")
 
     async def _run(self, arguments: list[str], text: str) -> tuple[int, str, str]:
         """Run the program in an empty directory; return its exit code and output. Its process group ends with it."""
         command = AGENT_COMMANDS[self.agent]
-        prefixes = (*_KEPT_PREFIXES, *command.variables)  # of what it needs to run and to log in
-        kept = {name: value for name, value in self.environment.items() if name in _KEPT or name.startswith(prefixes)}
+        prefixes = (*_PREFIXES, *command.variables)  # of what it needs to run and to log in
+        env = {name: value for name, value in self.environment.items() if name in _NAMES or name.startswith(prefixes)}
         try:
             folder = self.home.absolute() / WORKING_FOLDER
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ class CommandClient:
                 self.program,
                 *arguments,
                 cwd=folder,
-                env={**kept, MARKER: "1", "NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1"},
+                env={**env, MARKER: "1", "NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1"},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

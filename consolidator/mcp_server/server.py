@@ -42,12 +42,12 @@ MAX_ERRORS = 3  # arguments that a message is about
 
 def describe_unknown_arguments(tool: str, arguments: Collection[str], schema: Mapping[str, Any]) -> str | None:
     """Return what to type instead of the arguments that a tool does not have; None where it has them all."""
-    known = list(schema.get("properties", {}))
-    unknown = [name for name in arguments if name not in known]
+    parameters = list(schema.get("properties", {}))
+    unknown = [name for name in arguments if name not in parameters]
     if not unknown:
         return None
-    similar = difflib.get_close_matches(unknown[0], known, n=1)
-    instead = f"write {similar[0]}" if similar else f"its arguments are {', '.join(known)}"
+    similar = difflib.get_close_matches(unknown[0], parameters, n=1)
+    instead = f"write {similar[0]}" if similar else f"its arguments are {', '.join(parameters)}"
     name = " ".join(unknown[0].split())[:MAX_SHOWN]
     return f'{tool} has no argument "{name}": {instead}'
 

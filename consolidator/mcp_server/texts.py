@@ -55,9 +55,9 @@ def _suggestion_line(call: Mapping[str, Any]) -> str:
         if len(head) + len(call_text) + len(sources) < MAX_LINE_CHARS:
             return head + call_text + (f" ({sources})" if sources else "")
     arguments = call["arguments"] if isinstance(call["arguments"], Mapping) else {}
-    known = {key: value for key, value in arguments.items() if not _is_free(key, free)}
-    known_text = f"; {_compact(known)}" if known else ""
-    sources_text = f" ({sources})" if known and sources else ""
+    fixed = {key: value for key, value in arguments.items() if not _is_free(key, free)}
+    known_text = f"; {_compact(fixed)}" if fixed else ""
+    sources_text = f" ({sources})" if fixed and sources else ""
     open_names = sorted({path.split(".")[0].split("[")[0] for path in free} - {""})
     open_text = f"; yours to fill: {', '.join(open_names)}" if open_names else ""
     return head + (known_text + sources_text + open_text if len(known_text) < MAX_LINE_CHARS // 2 else open_text)

@@ -40,5 +40,5 @@ def table_of(name: str, row: type) -> Any:
 def _column(name: str, hint: Any) -> Any:
     types = [part for part in get_args(hint) if part is not type(None)]
     kind = types[0] if types and get_origin(hint) not in (dict, list) else hint  # of `X | None`, X
-    known = _TYPES.get(kind) or _TYPES.get(get_origin(kind)) or (JSONB if get_origin(kind) is list else Text)
-    return Field(sa_column=Column(name, known, primary_key=name == "id"))
+    column_type = _TYPES.get(kind) or _TYPES.get(get_origin(kind)) or (JSONB if get_origin(kind) is list else Text)
+    return Field(sa_column=Column(name, column_type, primary_key=name == "id"))

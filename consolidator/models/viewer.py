@@ -105,7 +105,7 @@ class Viewer:
 OWNER = Viewer()
 
 
-def _narrow(what: str, fixed: str | None, wanted: str | None) -> str | None:
-    if fixed is not None and wanted not in (None, fixed):
+def _narrow(what: str, fixed: str | None, named: str | None) -> str | None:
+    if fixed is not None and named not in (None, fixed):
         raise UsageError(f"this credential is for one {what}: leave {what} out")
-    return wanted if fixed is None else fixed
+    return named if fixed is None else fixed

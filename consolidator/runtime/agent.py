@@ -145,7 +145,7 @@ class Consolidator:
         model: str | None = None,
         *,
         max_cost_usd: float | Decimal | str | None = None,
-        **wanted: Unpack[SessionArguments],
+        **arguments: Unpack[SessionArguments],
     ) -> Session:
         """Return the session that a key (`agent:channel:peer`) names now; create it if there is none.
 
@@ -154,7 +154,7 @@ class Consolidator:
         enforced, an unknown strategy, and a size below 1, and SessionDiffers for another project, conversation, trigger
         or seeds than a session that exists began with.
         """
-        request = session_request(model, max_cost_usd, wanted)
+        request = session_request(model, max_cost_usd, arguments)
         row = await creation.open_session(
             self.database, self.harness.settings, key, request, tools=tuple(self.harness.tools.names)
         )
@@ -169,13 +169,13 @@ class Consolidator:
         channel: str | None = None,
         peer: str | None = None,
         max_cost_usd: float | Decimal | str | None = None,
-        **wanted: Unpack[SessionArguments],
+        **arguments: Unpack[SessionArguments],
     ) -> Session:
         """Create a session of an agent in any case; a `key` names it from now on, and it continues that conversation.
 
         The arguments are those of `open`. Raises UsageError as it does.
         """
-        request = session_request(model, max_cost_usd, wanted)
+        request = session_request(model, max_cost_usd, arguments)
         row = await creation.create_session(
             self.database, self.harness.settings, request, agent=agent, channel=channel, peer=peer, key=key,
             tools=tuple(self.harness.tools.names),

@@ -26,22 +26,22 @@ from consolidator.store.sessions.projects import (
 S = TypeVar("S", bound=MemoryScope)
 
 
-async def narrow_scope(conn: Connection, viewer: Viewer, asked: S) -> S:
+async def narrow_scope(conn: Connection, viewer: Viewer, scope: S) -> S:
     """Return what a caller asks for, within what the viewer reaches.
 
     A caller may name a project by the last part of its path, among those that the viewer reaches; the viewer's own
     project is exactly what it says. Raises UsageError for what the viewer does not reach, and for an ambiguous project.
     """
-    narrowed, project = viewer.narrow(agent=asked.agent, peer=asked.peer), asked.project
+    narrowed, project = viewer.narrow(agent=scope.agent, peer=scope.peer), scope.project
     if viewer.project is None:
         project = await resolve_project(conn, project, agent=narrowed.agent, peer=narrowed.peer)
     return replace(
-        asked,
+        scope,
         agent=narrowed.agent,
         project=narrowed.narrow(project=project).project,
         peer=narrowed.peer,
         project_alone=viewer.is_of_project,
-        shared_in=await _list_shared(conn, viewer, asked),
+        shared_in=await _list_shared(conn, viewer, scope),
     )
 
 
@@ -58,7 +58,7 @@ async def reaches_memory(conn: Connection, viewer: Viewer, memory: str, project:
     return is_seen and viewer.reaches(agent=viewer.agent, project=project, peer=peer)
 
 
-async def _list_shared(conn: Connection, viewer: Viewer, asked: MemoryScope = MemoryScope()) -> Sequence[str] | None:
+async def _list_shared(conn: Connection, viewer: Viewer, scope: MemoryScope = MemoryScope()) -> Sequence[str] | None:
     """Return the projects whose shared memory an agent is told; None for all.
 
     A credential for one agent reaches it where that agent works for the owner. Whoever else names an agent is told what
@@ -66,11 +66,11 @@ async def _list_shared(conn: Connection, viewer: Viewer, asked: MemoryScope = Me
     """
     if viewer.agent is not None:
         return () if viewer.peer else await list_shared_with(conn, viewer.agent)
-    if not asked.agent or asked.peer == OWNER_PEER or await list_shared_with(conn, asked.agent):
+    if not scope.agent or scope.peer == OWNER_PEER or await list_shared_with(conn, scope.agent):
         return None
     from consolidator.service.clients.registry import CLIENTS  # which few questions need
 
-    return None if asked.agent in CLIENTS or asked.agent == ALL_AGENTS else ()
+    return None if scope.agent in CLIENTS or scope.agent == ALL_AGENTS else ()
 
 
 MAX_SHOWN = 5  # projects that an error names
@@ -99,9 +99,9 @@ async def find_checkout(database: Database, directory: PurePath) -> tuple[str | 
     names = [project for place in places if (project := derive_project(str(place)))]
     nearest = names[-1 if repository is not None else 0]
     async with database.connection() as conn:
-        known = await find_projects(conn, names)
-        if (place := next((name for name in names if name in known), None)) is not None:
-            return known[place], place
+        by_name = await find_projects(conn, names)
+        if (place := next((name for name in names if name in by_name), None)) is not None:
+            return by_name[place], place
         remote = find_repository(nearest)
         project = None if remote is None else await get_project_of_repository(conn, remote)
     return project or nearest, nearest
@@ -120,8 +120,8 @@ async def find_named_project(database: Database, name: str, directory: PurePath)
     Raises UsageError for a name, not a path, that no project has or several have.
     """
     async with database.connection() as conn:
-        known = await list_projects(conn)
-        if (match := match_project(name, known)) in known:
+        names = await list_projects(conn)
+        if (match := match_project(name, names)) in names:
             return (await find_projects(conn, [match]))[match]
     if _RELATIVE.match(name) or re.search(r"[/\\]", name):
         project = derive_project(_absolute(name, directory)) or "/"
@@ -130,9 +130,9 @@ async def find_named_project(database: Database, name: str, directory: PurePath)
                 f"{project} is no project: name a directory below it, or say whose it is with --me or --agent"
             )
         async with database.connection() as conn:
-            return (await find_projects(conn, [project])).get(project) or match_project(project, known)
-    shown = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
-    there_is = f"there are {shown}; name one, or give a path" if known else "there is none yet: give a path"
+            return (await find_projects(conn, [project])).get(project) or match_project(project, names)
+    shown = ", ".join(names[:MAX_SHOWN]) + (", ..." if len(names) > MAX_SHOWN else "")
+    there_is = f"there are {shown}; name one, or give a path" if names else "there is none yet: give a path"
     raise UsageError(f"no project is called {name[:80]!r}: {there_is}, such as `--project .`")
 
 

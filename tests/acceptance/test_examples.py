@@ -16,7 +16,7 @@ import pytest
 
 from consolidator.testing import ModelServer
 from tests.acceptance.terminal import Terminal
-from tests.support import PATIENCE, in_thread, run_cli
+from tests.support import PATIENCE, in_thread, run_here
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -74,7 +74,7 @@ def go_on_from_files(environment: dict[str, str], folder: Path) -> None:
     """Do what `docs/exercises.md` says with the files of the conversation: look at them, and go on from its log."""
 
     def run(*words: str) -> str:
-        return run_cli(*words, environment=environment, cwd=folder).stdout
+        return run_here(*words, environment=environment, cwd=folder).stdout
 
     run("mirror", "workspace/.sessions", "--once")
     [entry] = json.loads((folder / "workspace/.sessions/sessions.json").read_text()).values()

@@ -29,7 +29,7 @@ from tests.acceptance.claude_home import (
     push_session,
     wait_for,
 )
-from tests.support import PATIENCE, run_cli
+from tests.support import PATIENCE, run_here
 
 SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
 FAILED_PUSH = {
@@ -50,7 +50,7 @@ def claude(environment: Mapping[str, str], tmp_path: Path) -> Iterator[ClaudeCod
         tmp_path
     )
     (tmp_path / ".claude" / "settings.json").write_text("{}\n")
-    run_cli("install", "claude-code", "--yes", environment=environment)
+    run_here("install", "claude-code", "--yes", environment=environment)
     end_service(environment)  # as after a start of the machine
     yield ClaudeCode(environment, tmp_path)
     end_service(environment)
@@ -58,7 +58,7 @@ def claude(environment: Mapping[str, str], tmp_path: Path) -> Iterator[ClaudeCod
 
 def read_status(claude: ClaudeCode) -> dict[str, Any]:
     """What `status` says."""
-    status: dict[str, Any] = json.loads(run_cli("status", "--json", environment=claude.environment).stdout)
+    status: dict[str, Any] = json.loads(run_here("status", "--json", environment=claude.environment).stdout)
     return status
 
 
@@ -83,7 +83,7 @@ def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: Cla
     assert claude.run("PostToolUseFailure", **{**FAILED_PUSH, "is_interrupt": True}) == ""
 
     assert claude.run("UserPromptSubmit", prompt="what is the weather in Paris?") == ""
-    run_cli("remember", "We use pnpm for packages", "--project", PROJECT, environment=claude.environment)
+    run_here("remember", "We use pnpm for packages", "--project", PROJECT, environment=claude.environment)
     about_prompt = claude.run_until_answered("UserPromptSubmit", prompt="install the packages with pnpm please")
     assert "We use pnpm for packages" in about_prompt
     assert about_prompt.count("[fact:") == 1
@@ -108,7 +108,7 @@ def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: Cla
 
 def test_a_plain_question_is_answered_by_the_service_as_by_the_command(claude: ClaudeCode, tmp_path: Path) -> None:
     asked = ["recall", "how", "do we indent?"]
-    by_command = run_cli(*asked, environment=claude.environment, cwd=tmp_path).stdout
+    by_command = run_here(*asked, environment=claude.environment, cwd=tmp_path).stdout
     claude.run_until_answered("SessionStart", source="startup", model="m")
     check = "import sys; from consolidator.cli import main; main(); assert 'typer' not in sys.modules"
     command = [sys.executable, "-c", check, *asked]
@@ -117,7 +117,7 @@ def test_a_plain_question_is_answered_by_the_service_as_by_the_command(claude: C
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == sorted(by_command.splitlines())  # what was recalled ranks higher
     other = {**environment, "CONSOLIDATOR_MIN_SUPPORT": "9"}  # not what the service runs with: the command answers
-    assert "tabs" in run_cli(*asked, environment=other, cwd=tmp_path).stdout
+    assert "tabs" in run_here(*asked, environment=other, cwd=tmp_path).stdout
     config = claude.home / ".config/consolidator/config.toml"  # nor is this
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("min_support = 9\n")
@@ -162,7 +162,7 @@ def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(cl
 
 def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compaction(claude: ClaudeCode) -> None:
     def list_sessions() -> str:
-        return run_cli("session", "list", "--json", environment=claude.environment).stdout
+        return run_here("session", "list", "--json", environment=claude.environment).stdout
 
     ClaudeSession("now", day=4).say("Remember the heron.").write(claude.home)
     assert claude.run("SessionEnd", reason="other") == ""  # this starts the service, which imports it
@@ -176,7 +176,7 @@ def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compa
 def test_the_first_session_after_installing_is_told_already(claude: ClaudeCode) -> None:
     home = Path(claude.environment["CONSOLIDATOR_HOME"])
     assert not is_running(home)
-    run_cli("install", "claude-code", "--yes", environment=claude.environment)
+    run_here("install", "claude-code", "--yes", environment=claude.environment)
     assert is_running(home)
     assert "git push --set-upstream origin" in claude.run_until_answered("SessionStart", source="startup")
 
@@ -237,9 +237,9 @@ def test_a_person_has_calls_corrected_and_takes_it_back_and_the_night_counts_bot
     place = {**claude.environment, "CONSOLIDATOR_QUIET_MINUTES": "0"}
 
     def learn() -> dict[str, Any]:
-        run_cli("import", environment=place)
-        run_cli("run", "consolidation", environment=place)
-        rows = json.loads(run_cli("lessons", "--project", PROJECT, "--json", environment=place).stdout)
+        run_here("import", environment=place)
+        run_here("run", "consolidation", environment=place)
+        rows = json.loads(run_here("lessons", "--project", PROJECT, "--json", environment=place).stdout)
         return next(row for row in rows if row["kind"] == "always_fails")
 
     def call(call_id: str) -> dict[str, Any]:
@@ -255,20 +255,20 @@ def test_a_person_has_calls_corrected_and_takes_it_back_and_the_night_counts_bot
     (Path(place["CONSOLIDATOR_HOME"]) / warn.DIRECTORY).mkdir(mode=0o700, exist_ok=True)
     lesson = learn()
     assert "updatedInput" not in call("t1")
-    run_cli("lessons", "--correct", lesson["id"][:8], environment=place)
+    run_here("lessons", "--correct", lesson["id"][:8], environment=place)
     corrected = call("t2")
     assert corrected["permissionDecision"] == "ask"
     assert corrected["updatedInput"] == {"command": "CI=1 pnpm run test 2>&1 | tail -5", "description": "Test"}
-    run_cli("lessons", "--uncorrect", lesson["id"][:8], environment=place)
+    run_here("lessons", "--uncorrect", lesson["id"][:8], environment=place)
     assert call("t3").keys().isdisjoint({"updatedInput", "permissionDecision"})
 
     session = ClaudeSession("now", day=5).say("Run the tests.")
     session.call("t2", "CI=1 wrap pnpm run test 2>&1 | tail -5", "12 passed").write(claude.home)  # as it was typed
-    run_cli("lessons", "--unpin", lesson["id"], environment=place)  # counts what the hook said since
+    run_here("lessons", "--unpin", lesson["id"], environment=place)  # counts what the hook said since
     worth = (after := learn())["body"]["worth"]
     assert (worth["prevented"], worth["wrong"], worth["corrected"]) == (1, 0, 1)
     assert [after["body"][name] for name in ("failures", "successes")] == [3, 0]
-    run_cli("forget", lesson["id"], environment=place)
+    run_here("forget", lesson["id"], environment=place)
     line = {"command": "wrap pnpm run test"}
     assert claude.run("PreToolUse", tool_name="Bash", tool_input=line, tool_use_id="t4") == ""
 
@@ -316,30 +316,30 @@ def test_install_is_shown_asked_for_and_undone(environment: Mapping[str, str], t
     settings = tmp_path / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(SETTINGS)
-    refused = run_cli("install", "claude-code", environment=environment, code=2)
+    refused = run_here("install", "claude-code", environment=environment, code=2)
     assert "SessionStart" in refused.stdout
     assert "--yes" in refused.stderr
     assert settings.read_text() == SETTINGS
 
-    run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
-    again = run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
+    run_here("install", "claude-code", "--yes", "--no-history", environment=environment)
+    again = run_here("install", "claude-code", "--yes", "--no-history", environment=environment)
     assert "already" in again.stdout
     assert "// by hand" in settings.read_text()
     servers = json.loads((tmp_path / ".claude.json").read_text())
     assert servers["mcpServers"]["consolidator"]["env"] == {"CONSOLIDATOR_HOME": environment["CONSOLIDATOR_HOME"]}
 
-    run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    run_here("uninstall", "claude-code", "--yes", environment=environment)
     assert settings.read_text() == SETTINGS
     assert not (tmp_path / ".claude.json").exists()
-    nothing = run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    nothing = run_here("uninstall", "claude-code", "--yes", environment=environment)
     assert "nothing of ours" in nothing.stdout
 
 
 def test_what_was_changed_since_stays_when_our_part_goes(environment: Mapping[str, str], tmp_path: Path) -> None:
-    run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
+    run_here("install", "claude-code", "--yes", "--no-history", environment=environment)
     servers = tmp_path / ".claude.json"
     servers.write_text(servers.read_text().replace("{", '{\n  "numStartups": 7,', 1))
-    run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    run_here("uninstall", "claude-code", "--yes", environment=environment)
     assert json.loads(servers.read_text()) == {"numStartups": 7}
 
 
@@ -347,10 +347,10 @@ def test_settings_that_are_no_json_are_left_alone(environment: Mapping[str, str]
     settings = tmp_path / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"hooks": ')
-    failed = run_cli("install", "claude-code", "--yes", environment=environment, code=2)
+    failed = run_here("install", "claude-code", "--yes", environment=environment, code=2)
     assert str(settings) in failed.stderr.replace("\n", "")
     assert settings.read_text() == '{"hooks": '
-    assert "FAIL" in run_cli("doctor", environment=environment, code=2).stdout
+    assert "FAIL" in run_here("doctor", environment=environment, code=2).stdout
 
 
 def test_a_command_that_cannot_be_loaded_beside_the_service_leaves_its_pipe_to_end(tmp_path: Path) -> None:

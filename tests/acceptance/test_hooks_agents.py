@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, wait_for
-from tests.support import PATIENCE, run_cli
+from tests.support import PATIENCE, run_here
 from tests.unit.formats.agent_logs import AgentLog, Copilot, Cursor, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
 
 ERROR = NO_UPSTREAM.partition("\n")[2]
@@ -49,16 +49,16 @@ def home(later: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
     path = kimi.write(tmp_path / ".kimi-code", [*kimi.header(), *kimi.prompt("From now on, never deploy on Fridays.")])
     (path.parents[2] / "state.json").write_text(json.dumps({"workDir": "/work/bank"}))
     (tmp_path / ".claude").mkdir()
-    run_cli("install", "claude-code", "--yes", environment=later)
+    run_here("install", "claude-code", "--yes", environment=later)
     end_service(later)
     yield tmp_path
     end_service(later)
 
 
 def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str, str]) -> None:
-    report = json.loads(run_cli("import", "--json", environment=later).stdout)
+    report = json.loads(run_here("import", "--json", environment=later).stdout)
     assert (report["files"], report["problem_count"]) == (6, 0)
-    run_cli("run", "consolidation", environment=later)
+    run_here("run", "consolidation", environment=later)
 
     shop = ClaudeCode(later, home)
     brief = shop.run_until_answered("SessionStart", source="startup")
@@ -79,13 +79,13 @@ OTHERS = '{\n  "theme": "dark",\n  "hooks": {"SessionEnd": [{"hooks": [{"type": 
 
 def test_a_chat_that_is_one_object_is_imported_as_its_agent_ends(home: Path, later: Mapping[str, str]) -> None:
     (file := home / ".gemini" / "settings.json").write_text("{}")
-    run_cli("install", "gemini", "--yes", environment=later)
+    run_here("install", "gemini", "--yes", environment=later)
     log = GeminiObject()
     header = {**log.header()[0], "sessionId": "s-ended"}
     ended = log.write(home / ".gemini", [header, *log.prompt("From now on, never push on Mondays.")])
     client = ClaudeCode(later, home, settings=file)
     assert client.run("SessionEnd", reason="exit", transcript_path=str(ended)) == ""
-    assert wait_for(lambda: "Mondays" in run_cli("session", "list", environment=later).stdout)
+    assert wait_for(lambda: "Mondays" in run_here("session", "list", environment=later).stdout)
 
 
 @pytest.mark.parametrize(("agent", "call"), [("gemini", "AfterTool"), ("qwen", "PostToolUse")])
@@ -94,9 +94,9 @@ def test_agents_with_hooks_of_google_are_told_it_too(
 ) -> None:
     file = home / f".{agent}" / "settings.json"
     file.write_text(OTHERS)
-    run_cli("import", environment=later)
-    run_cli("install", agent, "--yes", environment=later)
-    assert "already" in run_cli("install", agent, "--yes", "--no-history", environment=later).stdout
+    run_here("import", environment=later)
+    run_here("install", agent, "--yes", environment=later)
+    assert "already" in run_here("install", agent, "--yes", "--no-history", environment=later).stdout
     client = ClaudeCode(later, home, settings=file)
     assert "tabs for indentation" in client.run_until_answered("SessionStart", source="startup")
     failed = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
@@ -104,8 +104,8 @@ def test_agents_with_hooks_of_google_are_told_it_too(
     fix = client.run_until_answered(call, **failed, tool_response={"llmContent": told.format(128)})
     assert "run `git push --set-upstream origin new-logo`" in fix
     assert client.run(call, **failed, tool_response={"llmContent": told.format(0)}) == ""
-    assert "every project" in run_cli("status", environment=later).stdout
-    run_cli("uninstall", agent, "--yes", environment=later)
+    assert "every project" in run_here("status", environment=later).stdout
+    run_here("uninstall", agent, "--yes", environment=later)
     assert file.read_text() == OTHERS
 
 
@@ -132,8 +132,8 @@ def run_hook(command: str, environment: Mapping[str, str], **payload: Any) -> su
 
 
 def test_copilot_is_told_it_too(home: Path, later: Mapping[str, str]) -> None:
-    run_cli("import", environment=later)
-    run_cli("install", "copilot", "--yes", environment=later)
+    run_here("import", environment=later)
+    run_here("install", "copilot", "--yes", environment=later)
     file = home / ".copilot/hooks/consolidator.json"
     settings = json.loads(file.read_text())
     assert settings["version"] == 1
@@ -152,20 +152,20 @@ def test_copilot_is_told_it_too(home: Path, later: Mapping[str, str]) -> None:
     assert beside.returncode == 2
     assert beside.stdout.startswith("<recalled-memory>")
     assert json.loads((home / ".copilot/mcp-config.json").read_text())["mcpServers"]["consolidator"]["type"] == "local"
-    run_cli("uninstall", "copilot", "--yes", environment=later)
+    run_here("uninstall", "copilot", "--yes", environment=later)
     assert not file.exists()
 
 
 def test_kimi_is_told_it_at_its_first_prompt(home: Path, later: Mapping[str, str]) -> None:
     (file := home / ".kimi-code/config.toml").write_text(own := 'model = "k" # the good one\n')
-    run_cli("import", environment=later)
-    run_cli("install", "kimi", "--yes", environment=later)
+    run_here("import", environment=later)
+    run_here("install", "kimi", "--yes", environment=later)
     hook, _ = tomllib.loads(file.read_text())["hooks"]
     prompt = [{"type": "text", "text": "Which indentation do we use?"}]
     answer = run_hook(hook["command"], later, hook_event_name="UserPromptSubmit", prompt=prompt).stdout
     assert answer.startswith("<recalled-memory>")
     assert "tabs for indentation" in answer
-    run_cli("uninstall", "kimi", "--yes", environment=later)
+    run_here("uninstall", "kimi", "--yes", environment=later)
     assert file.read_text() == own
 
 
@@ -173,8 +173,8 @@ def test_kimi_is_told_it_at_its_first_prompt(home: Path, later: Mapping[str, str
 def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
     home: Path, later: Mapping[str, str], agent: str
 ) -> None:
-    run_cli("install", agent, "--yes", "--no-history", environment=later)
-    assert run_cli("session", "list", "--json", environment=later).stdout.strip() == "[]"
+    run_here("install", agent, "--yes", "--no-history", environment=later)
+    assert run_here("session", "list", "--json", environment=later).stdout.strip() == "[]"
     body: dict[str, Any] = {"session_id": f"s-{agent}", "cwd": "/work/shop", "hook_event_name": "SessionEnd"}
     if agent == "kimi":
         hooks = {hook["event"]: hook for hook in tomllib.loads((home / ".kimi-code/config.toml").read_text())["hooks"]}
@@ -189,7 +189,7 @@ def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
         settings = json.loads((home / ".copilot/hooks/consolidator.json").read_text())
         command = settings["hooks"]["SessionEnd"][0]["command"]
     subprocess.run(["sh", "-c", command], input=json.dumps(body), env=later, text=True, timeout=PATIENCE, check=True)
-    assert wait_for(lambda: agent in run_cli("session", "list", environment=later).stdout)
+    assert wait_for(lambda: agent in run_here("session", "list", environment=later).stdout)
 
 
 DRIVER = """
@@ -225,14 +225,14 @@ def run_plugin(file: Path, environment: Mapping[str, str], event: str = "") -> l
 def test_opencodes_plugin_tells_each_call_of_a_session_the_same_and_imports_it(
     home: Path, later: Mapping[str, str]
 ) -> None:
-    run_cli("install", "opencode", "--yes", "--no-history", environment=later)
+    run_here("install", "opencode", "--yes", "--no-history", environment=later)
     file = home / ".config/opencode/plugins/consolidator.js"
-    assert "already" in run_cli("install", "opencode", "--yes", "--no-history", environment=later).stdout
+    assert "already" in run_here("install", "opencode", "--yes", "--no-history", environment=later).stdout
     assert run_plugin(file, later, "session.updated")[3] == []
     assert wait_for(lambda: run_plugin(file, later, "session.idle"))
-    assert wait_for(lambda: "opencode" in run_cli("session", "list", environment=later).stdout)
-    run_cli("import", environment=later)
-    run_cli("run", "consolidation", environment=later)
+    assert wait_for(lambda: "opencode" in run_here("session", "list", environment=later).stdout)
+    run_here("import", environment=later)
+    run_here("run", "consolidation", environment=later)
 
     def told() -> list[list[str]] | None:
         calls = run_plugin(file, later)
@@ -243,7 +243,7 @@ def test_opencodes_plugin_tells_each_call_of_a_session_the_same_and_imports_it(
     assert calls[2][0].startswith("<recalled-memory>")
     assert "tabs for indentation" in calls[2][0]
     assert calls[3] == []  # without a session, as for a title
-    run_cli("uninstall", "opencode", "--yes", environment=later)
+    run_here("uninstall", "opencode", "--yes", environment=later)
     assert not file.exists()
 
 
@@ -251,8 +251,8 @@ def test_opencode_is_given_the_server_and_a_line_of_guidance(home: Path, later: 
     (folder := home / ".config/opencode").mkdir(parents=True)
     (guidance := folder / "AGENTS.md").write_text("Use tabs.\n")
     (folder / "opencode.jsonc").write_text(own := '{\n  // mine\n  "theme": "dark"\n}\n')
-    run_cli("install", "opencode", "--yes", environment=later)
+    run_here("install", "opencode", "--yes", environment=later)
     assert '"consolidator"' in (folder / "opencode.jsonc").read_text()
     assert "the tools `recall` and `lookup_error`" in guidance.read_text()
-    run_cli("uninstall", "opencode", "--yes", environment=later)
+    run_here("uninstall", "opencode", "--yes", environment=later)
     assert (guidance.read_text(), (folder / "opencode.jsonc").read_text()) == ("Use tabs.\n", own)

@@ -12,7 +12,7 @@ import pytest
 from consolidator.hooks.client import is_running
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, wait_for
 from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, CodexSession, codex_push_session
-from tests.support import run_cli
+from tests.support import run_here
 
 CONFIG = '# mine\nmodel = "m" # the good one\n\n[mcp_servers.other]\ncommand = "other"\n'
 HOOKS = '{\n  "hooks": {\n    "Stop": [{"hooks": [{"type": "command", "command": "true"}]}]\n  }\n}\n'
@@ -25,7 +25,7 @@ def codex(environment: Mapping[str, str], tmp_path: Path) -> Iterator[Codex]:
         codex_push_session(f"earlier-{number}", branch, number).write(tmp_path)
     (tmp_path / ".codex" / "config.toml").write_text(CONFIG)
     (tmp_path / ".codex" / "hooks.json").write_text(HOOKS)
-    shown = run_cli("install", "codex", "--yes", environment=environment).stdout
+    shown = run_here("install", "codex", "--yes", environment=environment).stdout
     assert "+[mcp_servers.consolidator]" in shown
     assert "trusted" in shown
     end_service(environment)  # as after a start of the machine
@@ -52,7 +52,7 @@ def test_the_right_memory_comes_at_the_right_moment(codex: Codex) -> None:
     assert codex.run("SessionEnd", reason="exit") == ""
 
     def worked() -> bool:
-        status = json.loads(run_cli("status", "--json", environment=codex.environment).stdout)
+        status = json.loads(run_here("status", "--json", environment=codex.environment).stdout)
         assert status["installed"]["codex"]["everywhere"]["hooks"]
         return bool(status["injections"]["failure"].get("worked"))
 
@@ -61,7 +61,7 @@ def test_the_right_memory_comes_at_the_right_moment(codex: Codex) -> None:
 
 def test_what_codex_learned_in_a_folder_is_told_to_claude_code_there(codex: Codex) -> None:
     codex_push_session("earlier-3", "basket", 3).write(codex.home)
-    run_cli("install", "claude-code", "--yes", environment=codex.environment)
+    run_here("install", "claude-code", "--yes", environment=codex.environment)
     claude = ClaudeCode(codex.environment, codex.home)
     brief = claude.run_until_answered("SessionStart", source="startup")
     assert "tabs for indentation" in brief
@@ -74,22 +74,22 @@ def test_what_codex_learned_in_a_folder_is_told_to_claude_code_there(codex: Code
 def test_uninstall_leaves_codex_as_it_was(codex: Codex) -> None:
     folder = codex.home / ".codex"
     assert tomllib.loads((folder / "config.toml").read_text())["mcp_servers"]["consolidator"]["env"]
-    assert "already" in run_cli("install", "codex", "--yes", "--no-history", environment=codex.environment).stdout
-    run_cli("uninstall", "codex", "--yes", environment=codex.environment)
+    assert "already" in run_here("install", "codex", "--yes", "--no-history", environment=codex.environment).stdout
+    run_here("uninstall", "codex", "--yes", environment=codex.environment)
     assert (folder / "config.toml").read_text() == CONFIG
     assert (folder / "hooks.json").read_text() == HOOKS
 
 
 def list_scheduled_jobs(environment: Mapping[str, str]) -> set[str]:
     """The jobs that were done because they were due."""
-    runs = json.loads(run_cli("runs", "--json", environment=environment).stdout)
+    runs = json.loads(run_here("runs", "--json", environment=environment).stdout)
     return {run["job"] for run in runs if run["trigger"] == "schedule" and run["status"] == "done"}
 
 
 def test_without_serve_what_was_said_today_is_known_tomorrow(environment: Mapping[str, str], tmp_path: Path) -> None:
     environment = {**environment, "CONSOLIDATOR_HOOK_IDLE_MINUTES": "0.05"}
     codex_push_session("earlier", "price-list", 1).write(tmp_path)
-    run_cli("install", "codex", "--yes", "--no-history", environment=environment)
+    run_here("install", "codex", "--yes", "--no-history", environment=environment)
     codex, home = Codex(environment, tmp_path), Path(environment["CONSOLIDATOR_HOME"])
     try:
         codex.run("SessionStart", source="startup")  # starts the service; once it is quiet it does the due nights

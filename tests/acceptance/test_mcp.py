@@ -35,7 +35,7 @@ from tests.support import (
     in_thread,
     later,
     log_events,
-    run_cli,
+    run_here,
     run_job,
     user_message,
 )
@@ -89,7 +89,7 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
             more = {} if tool == "suggest_next" else {"everywhere": True}
             answer = await call_tool(client, tool, **arguments, **more, token_budget=100_000)
             words += [str(arguments["error"])] if tool == "lookup_error" else []
-            done = await in_thread(run_cli, *words, "--json", environment=environment)
+            done = await in_thread(run_here, *words, "--json", environment=environment)
             printed = json.loads(done.stdout or "[]")
             rows = printed["items"] if tool == "recall" else printed
             assert rows or answer.startswith("no ")
@@ -114,9 +114,9 @@ async def test_a_client_follows_a_compiled_procedure_call_by_call(
         ]
         await log_events(database, f"r{number}", [user_message("Release it."), *events], project=str(tmp_path))
     await run_next_night(database, clock, settings)
-    listed = json.loads((await in_thread(run_cli, "procedures", "--json", environment=environment)).stdout)
+    listed = json.loads((await in_thread(run_here, "procedures", "--json", environment=environment)).stdout)
     identity = next(row["id"] for row in listed if "git tag" in row["title"])
-    made = await in_thread(run_cli, "compile", identity, "--yes", "--json", environment=environment)
+    made = await in_thread(run_here, "compile", identity, "--yes", "--json", environment=environment)
     name = json.loads(made.stdout)["name"]
     given: dict[str, Any] = {"name": name, "parameters": {"value": "v9"}}
     checked, packed = {"status": "ok", "content": "9 tests passed"}, {"status": "ok", "content": "packed"}
@@ -141,7 +141,7 @@ async def test_a_client_follows_a_compiled_procedure_call_by_call(
             refused = await refuse(**given, results=[{"status": "ok", "content": lie}])
             assert "step 1 does not count as done" in refused
             assert "Go on yourself from there" in refused
-    await in_thread(run_cli, "compile", identity, "--remove", environment=environment)
+    await in_thread(run_here, "compile", identity, "--remove", environment=environment)
     async with connect_over_stdio(environment) as client:
         assert await call_tool(client, "follow_procedure", **given) == "no procedure is compiled here"
 

@@ -18,7 +18,7 @@ import yaml
 from consolidator.service.clients.registry import CLIENTS
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, push_session
 from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, codex_push_session
-from tests.support import PATIENCE, run_cli
+from tests.support import PATIENCE, run_here
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "plugins/consolidator"
@@ -48,8 +48,8 @@ def lay_down(environment: Mapping[str, str], tmp_path: Path) -> Iterator[Callabl
 
 def learn(environment: Mapping[str, str], agent: str) -> None:
     """Import what the agent has kept, and learn from it once."""
-    run_cli("import", environment=environment)
-    run_cli("run", "consolidation", environment=environment)
+    run_here("import", environment=environment)
+    run_here("run", "consolidation", environment=environment)
 
 
 def test_in_claude_code_the_right_memory_comes_at_the_right_moment(lay_down: Any, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_launcher_with_a_long_path_and_a_home_with_a_space_are_understood(tmp_
 
 def test_beside_the_hooks_of_install_the_bundle_is_silent(environment: Mapping[str, str], tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
-    run_cli("install", CLAUDE, "--yes", "--no-history", environment=environment)
+    run_here("install", CLAUDE, "--yes", "--no-history", environment=environment)
     assert run_hook({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, "SessionStart") == ""
 
 

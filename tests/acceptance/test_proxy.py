@@ -313,7 +313,7 @@ async def test_what_is_compressed_goes_through_as_it_is() -> None:
 class DyingLog(ExchangeLog):
     """Dies, as far as its client can see, after an answer is in the log and before its last piece goes on."""
 
-    async def finish(self, *values: Any) -> None:
+    async def finish(self, *values: Any) -> str:
         await super().finish(*values)
         raise OSError("killed")
 

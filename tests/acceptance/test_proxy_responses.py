@@ -23,8 +23,14 @@ from consolidator.service.request_limits import BoundedServer
 from tests.acceptance.test_proxy import KEY, open_proxy, read_log
 from tests.support import run_cli
 
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "bash", "arguments": '{"command": "ls"}'}
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+CALL: dict[str, Any] = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "bash",
+    "arguments": '{"command": "ls"}',
+}
+REASONING: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
 def words(text: str) -> dict[str, Any]:
@@ -104,7 +110,12 @@ WHOLE = [
 async def test_a_client_that_sends_all_items_again_has_one_session(
     database: Database, environment: dict[str, str], stream: bool
 ) -> None:
-    outputs = [[REASONING, CALL], [words("One file.")], [words("You are welcome.")], [words("You are welcome.")]]
+    outputs: list[Any] = [
+        [REASONING, CALL],
+        [words("One file.")],
+        [words("You are welcome.")],
+        [words("You are welcome.")],
+    ]
     async with serve(ResponsesServer(*outputs)) as server:
         items: list[Any] = [{"role": "user", "content": "List the files."}]
         with open_proxy(environment, "--openai", server.url) as address:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from consolidator.database import Database
 from tests.acceptance.terminal import Terminal
-from tests.support import in_thread, log_events, run_cli, user_message
+from tests.support import in_thread, log_events, run_here, user_message
 
 
 async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
@@ -18,8 +18,8 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     for number in range(3):
         words = [user_message("read src/a.ts in full"), user_message("Never commit generated files.")]
         await log_events(database, f"s{number}", words, agent="coder", project=str(project))
-    await in_thread(run_cli, "run", "consolidation", environment=environment)
-    listed = (await in_thread(run_cli, "rules", environment=environment, cwd=project)).stdout
+    await in_thread(run_here, "run", "consolidation", environment=environment)
+    listed = (await in_thread(run_here, "rules", environment=environment, cwd=project)).stdout
     (first,) = [line.split()[0] for line in listed.splitlines() if line.endswith("  Read files in full.")]
     file = project / "AGENTS.md"
 
@@ -33,7 +33,7 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     shown = await in_thread(accept, "n", "--accept", first, "--write", "AGENTS.md")
     assert "+- Read files in full." in shown
     assert not file.exists()
-    assert first not in (await in_thread(run_cli, "rules", environment=environment)).stdout  # accepted all the same
+    assert first not in (await in_thread(run_here, "rules", environment=environment)).stdout  # accepted all the same
     await in_thread(accept, "y", "--write", "AGENTS.md")
     assert "- Read files in full." in file.read_text()
 
@@ -41,8 +41,8 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     notes.parent.mkdir(parents=True)
     notes.write_text("# Notes\n- The shop opens at nine.\n")
     (notes.parents[1] / "log.jsonl").write_text(f'{{"type": "user", "cwd": "{project}"}}\n')
-    await in_thread(run_cli, "rules", "--write", str(notes), "--yes", environment=environment)
+    await in_thread(run_here, "rules", "--write", str(notes), "--yes", environment=environment)
     assert "nine" in (written := notes.read_text())
     assert "- Read files in full." in written
-    await in_thread(run_cli, "rules", "--write", str(notes), "--remove", "--yes", environment=environment)
+    await in_thread(run_here, "rules", "--write", str(notes), "--remove", "--yes", environment=environment)
     assert notes.read_text().strip() == "# Notes\n- The shop opens at nine."

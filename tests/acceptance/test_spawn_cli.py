@@ -10,7 +10,7 @@ from consolidator.database import Database
 from consolidator.models.payload import EventType
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, describe_log, open_agent, read_log
-from tests.support import in_thread, run_cli
+from tests.support import in_thread, run_here
 
 TOOLS = '''
 """Tools for a sub-agent."""
@@ -51,7 +51,7 @@ async def test_a_task_is_given_to_a_sub_agent_once_for_each_call(
 
         async def spawn(*options: str, code: int = 0) -> Any:
             words = ["session", "spawn", parent, "Look around", "--tools", str(tmp_path / "mytools.py"), *options]
-            return await in_thread(run_cli, *words, environment=environment | model, code=code)
+            return await in_thread(run_here, *words, environment=environment | model, code=code)
 
         told = await spawn("--call", "c1", "--context", str(tmp_path / "notes.txt"), "--json")
         requests = len(server.requests)

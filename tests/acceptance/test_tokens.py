@@ -30,7 +30,7 @@ from consolidator.settings import Settings
 from tests.acceptance.test_mcp import READS, TOOLS, WRITES, call_tool, run_service
 from tests.databases import fetch_dicts
 from tests.nights import workday_events
-from tests.support import PATIENCE, in_thread, later, log_events, run_cli, run_job
+from tests.support import PATIENCE, in_thread, later, log_events, run_here, run_job
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 JSON = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -53,7 +53,7 @@ async def refuse(client: Client, tool: str, **arguments: Any) -> str:
 
 async def make_token(environment: dict[str, str], name: str, *options: str) -> str:
     """Create a credential by the command line."""
-    done = await in_thread(run_cli, "token", "create", name, *options, "--json", environment=environment)
+    done = await in_thread(run_here, "token", "create", name, *options, "--json", environment=environment)
     return str(json.loads(done.stdout)["token"])
 
 
@@ -112,7 +112,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
             ("user:surface", "surface", "mara"),
         ]
         assert recorded.endswith(", events 1 to 1")
-        await in_thread(run_cli, "token", "revoke", "writer", environment=environment)
+        await in_thread(run_here, "token", "revoke", "writer", environment=environment)
         async with httpx2.AsyncClient(headers=JSON, timeout=PATIENCE) as plain:
             for header in (
                 f"Bearer {writer}", f"Bearer {reader}x", f"Bearer {reader[:-1]}", f"bearer {reader}", reader, "Bearer",
@@ -135,7 +135,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
             assert (unfit.status_code, "neither read nor record" in unfit.text) == (401, True)
             twice = [("authorization", f"Bearer {writer}"), ("authorization", f"Bearer {reader}")]
             assert (await plain.post(f"{address}/mcp", json=LIST, headers=twice)).status_code == 401
-        listed = await in_thread(run_cli, "token", "list", "--json", environment=environment)
+        listed = await in_thread(run_here, "token", "list", "--json", environment=environment)
         rows = {row["name"]: row for row in json.loads(listed.stdout)}
         assert [name for name, row in rows.items() if row["revoked_at"]] == ["writer"]
         assert reader not in listed.stdout

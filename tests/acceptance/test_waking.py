@@ -21,7 +21,7 @@ from consolidator.testing.kill_points import interrupt_at
 from tests import nights
 from tests.nights import start_cli
 from tests.runtime import describe_log, open_agent, read_log
-from tests.support import PATIENCE, SimulatedKill, free_port, in_thread, run_cli
+from tests.support import PATIENCE, SimulatedKill, free_port, in_thread, run_here
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
 TOOLS = '''
@@ -82,10 +82,10 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
         assert service.returncode == 0
         assert await nights.query_number(database, SETTLED, handy) == 0
         words = ["session", "wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
-        [woken] = json.loads((await in_thread(run_cli, *words, environment=service_environment)).stdout)
+        [woken] = json.loads((await in_thread(run_here, *words, environment=service_environment)).stdout)
     assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
     assert (woken["state"], woken["action"]) == ("TOOL_INVOKED", "reissue_tool_or_fail")
-    shown = await in_thread(run_cli, "session", "events", plain, "--as", "lecture", environment=service_environment)
+    shown = await in_thread(run_here, "session", "events", plain, "--as", "lecture", environment=service_environment)
     states = [json.loads(line)["type"] for line in shown.stdout.splitlines()]
     assert (states[:2], states[-1]) == (["MESSAGE_RECEIVED", "LLM_CALLED"], "GEN_COMPLETE")
     assert describe_log(await read_log(database, plain))[-3:] == [
@@ -144,7 +144,7 @@ async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and
                 ["session", "show", session_id, "--part", "whole"],
                 ["session", "list"],
             ):
-                shown = await in_thread(run_cli, *words, environment=environment | {"COLUMNS": "300"})
+                shown = await in_thread(run_here, *words, environment=environment | {"COLUMNS": "300"})
                 assert "it waits for tools that no driver has here: look" in shown.stdout, words
         with serving(server, environment, *options) as service:
             await nights.wait_until_counted(database, "select count(*) from generation_chunk")

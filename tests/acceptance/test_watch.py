@@ -10,7 +10,7 @@ from typing import Any
 from consolidator.database import Database
 from tests.acceptance.claude_home import PROJECT, ClaudeSession, wait_for
 from tests.nights import start_cli, wait_until_counted
-from tests.support import PATIENCE, in_thread, read_memory, run_cli
+from tests.support import PATIENCE, in_thread, read_memory, run_here
 
 NO_WRAPPER = "Exit code 2\nerror: unrecognized subcommand 'pnpm'"
 ENDED = "select count(*) from run where status = 'done' and trigger = 'watch'"
@@ -36,7 +36,7 @@ async def test_one_agents_failure_is_in_the_next_ones_brief_before_a_night(
 
     def start_brief() -> str:
         asked: dict[str, Any] = json.loads(
-            run_cli("brief", "--project", PROJECT, "--agent", "codex", "--json", environment=environment).stdout
+            run_here("brief", "--project", PROJECT, "--agent", "codex", "--json", environment=environment).stdout
         )
         return str(asked["text"])
 
@@ -53,7 +53,7 @@ async def test_one_agents_failure_is_in_the_next_ones_brief_before_a_night(
     kinds = ("lesson", "solution", "procedure")
     before = await read_memory(database)
     del environment["CONSOLIDATOR_MODEL"]
-    night = run_cli("run", "consolidation", environment=environment | {"CONSOLIDATOR_QUIET_MINUTES": "0"})
+    night = run_here("run", "consolidation", environment=environment | {"CONSOLIDATOR_QUIET_MINUTES": "0"})
     assert night.stdout.startswith("consolidation: ")
     after = await read_memory(database)
     assert {kind: before[kind] for kind in kinds} == {kind: after[kind] for kind in kinds}

@@ -207,14 +207,14 @@ async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
 async def rerun_session(call: Writing, session_id: SessionId, body: NewRerun | None = None) -> Response:
     """Say a session's messages again in a branch. Calls are answered from the record; all others are dry runs."""
     call.viewer.check_may("read")
-    asked = body or NewRerun()
+    plan = body or NewRerun()
 
     async def work(database: Database) -> Answer:
         if call.services.harness is None:
             raise Problem(problems.UNAVAILABLE, "this process asks no model, so nothing can be run again")
         session = await load_session(database, session_id, "write", viewer=call.viewer)
         rerun = await call.services.reruns.start(
-            session.id, from_seq=asked.from_message, overrides=asked.overrides.to_overrides(), viewer=call.viewer
+            session.id, from_seq=plan.from_message, overrides=plan.overrides.to_overrides(), viewer=call.viewer
         )
         shown = Rerun(rerun_id=rerun.session_id, status=rerun.status, messages=rerun.messages, answered=0)
         answer = call.to_answer(shown, f"/v1/sessions/{session.id}/reruns/{{rerun_id}}")

@@ -393,8 +393,8 @@ def _row(name: str, figures: Figures) -> Sequence[str]:
 
 
 def _print_turn(turn: TurnDifference) -> None:
-    known = turn.left or turn.right
-    message = shorten(known.message if known else "", _WIDTH)
+    turn_shown = turn.left or turn.right
+    message = shorten(turn_shown.message if turn_shown else "", _WIDTH)
     print_line(f"{_SIGNS[turn.status]} > {message}", style="bold")
     for call in turn.calls:
         _print_call(call)

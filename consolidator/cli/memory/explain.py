@@ -85,8 +85,8 @@ def blame_command(
         blamed = await blame_call(database, target, seq)
         if replay and forget_id is not None:
             line = _choose_line(blamed, forget_id)
-            told, untold = await replay_blamed(database, settings, blamed, line, model=model)
-            blamed["replay"] = {"told": told, "without": untold}
+            with_line, untold = await replay_blamed(database, settings, blamed, line, model=model)
+            blamed["replay"] = {"told": with_line, "without": untold}
         return blamed
 
     if (forget_id is None and replay) or (forget_id is not None and seq is None):
@@ -123,14 +123,14 @@ def _show_call(blamed: dict[str, Any]) -> None:
         print_line("memory told this session nothing before the call")
 
 
-def _show_path(known: dict[str, Any]) -> None:
-    print_line(known["path"], style="bold")
-    for row in known["sessions"]:
+def _show_path(history: dict[str, Any]) -> None:
+    print_line(history["path"], style="bold")
+    for row in history["sessions"]:
         print_line(f"changed {row['changes']}x  {row['session_id']}  {row['agent']}  {shorten(row['title'] or '', 80)}")
-    for fact in known["decisions"]:
+    for fact in history["decisions"]:
         print_line(f"said  {fact['id']}  {fact['text']}")
-    for failure in known["failures"]:
+    for failure in history["failures"]:
         place = f"{failure['session_id']} {failure['seq']}"
         print_line(f"failed  {place}  {shorten(failure['call'], 80)}: {shorten(failure['reason'], 100)}")
-    if not (known["sessions"] or known["decisions"] or known["failures"]):
+    if not (history["sessions"] or history["decisions"] or history["failures"]):
         print_line("nothing is known of this file; a call of a session is `consolidator blame SESSION SEQ`")

@@ -162,8 +162,8 @@ def uninstall_command(
                 _run_or_tell(stop_commands(change.path))
                 change.path.unlink()
     if not project and not service:
-        for known in CLIENTS.values() if client is None else [get_client(client)]:
-            record_model_answer(known, settings, is_agreed=None, now=Clock(settings.clock).now())
+        for each_client in CLIENTS.values() if client is None else [get_client(client)]:
+            record_model_answer(each_client, settings, is_agreed=None, now=Clock(settings.clock).now())
     if client is None and not service:
         for path in list_rule_files(settings):
             print_note(f"rules that you accepted stay in {path}: `consolidator rules --write {path} --remove`")

@@ -185,15 +185,15 @@ class _Task:
         beside = [read_note(folder / "history_item.json"), read_note(folder / f"{name}.json")]
         history = read_note(folder.parent.parent / "state" / "taskHistory.json").get("items", [])
         beside += [item for item in drafts.objects_of(history) if item.get("id") == name]
-        known = next((item for item in beside if item), {})
+        note = next((item for item in beside if item), {})
         directory = _DIRECTORY.search(text)
-        cwd = next((known[key] for key in ("cwd", "workspace", "cwdOnTaskInitialization") if known.get(key)), None)
-        is_roo = any("roo" in part for part in self._path.parts[-5:-1]) or "workspace" in known
+        cwd = next((note[key] for key in ("cwd", "workspace", "cwdOnTaskInitialization") if note.get(key)), None)
+        is_roo = any("roo" in part for part in self._path.parts[-5:-1]) or "workspace" in note
         return Conversation(
             name,
             cwd=cwd or (directory[1] if directory else None),
-            time=message.get("ts") or known.get("created_at") or known.get("started_at") or known.get("ts"),
-            model=known.get("modelId") or known.get("model"),
+            time=message.get("ts") or note.get("created_at") or note.get("started_at") or note.get("ts"),
+            model=note.get("modelId") or note.get("model"),
             agent="roo" if is_roo else NAME,
             kind="root" if self._is_lead else "sub-agent",
         )

@@ -154,8 +154,8 @@ class _Agent:
 
     def _draft_event(self, event: dict[str, Any]) -> Statements:
         kind, part = event.get("type"), event.get("part")
-        known = ("step.begin", "step.end", "content.part", "llm.request", "tool.call", "tool.result", "step.retrying")
-        yield Skipped(str(kind) if kind in known else f"type:loop:{drafts.text_of(kind)[:60]}")
+        kinds = ("step.begin", "step.end", "content.part", "llm.request", "tool.call", "tool.result", "step.retrying")
+        yield Skipped(str(kind) if kind in kinds else f"type:loop:{drafts.text_of(kind)[:60]}")
         if kind == "content.part" and isinstance(part, dict):
             if part.get("type") == "text":
                 self._answer.append(drafts.text_of(part.get("text")))

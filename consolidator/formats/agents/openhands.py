@@ -30,10 +30,10 @@ def files(path: Path) -> Iterator[Path]:
     yield from last_events(file for file in find_files(path, ".json") if file == path or recognises(file, b""))
 
 
-def last_events(found: Iterable[Path]) -> Iterator[Path]:
+def last_events(files: Iterable[Path]) -> Iterator[Path]:
     """Yield sorted files without the events of OpenHands that another one of their folder follows."""
     waiting: Path | None = None
-    for file in found:
+    for file in files:
         is_event = recognises(file, b"")
         if waiting is not None and not (is_event and file.parent == waiting.parent):
             yield waiting
@@ -71,8 +71,8 @@ def read(path: Path, root: Path) -> Iterator[Item]:
 
 def _read_events(path: Path) -> Records:
     events = sorted(list_folder(path.parent, ".json"), key=lambda file: (_number(file), file))
-    known = [file for file in events if 0 <= _number(file) <= _number(path)] or [path]
-    for line, file in enumerate(known, start=1):
+    files = [file for file in events if 0 <= _number(file) <= _number(path)] or [path]
+    for line, file in enumerate(files, start=1):
         try:
             event = read_json(file, _MAX_FILE)
         except OSError as error:

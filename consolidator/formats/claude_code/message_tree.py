@@ -42,8 +42,8 @@ class MessageTree:
             if uuid in self._parents:
                 continue
             parents = (line.get("parentUuid"), line.get("logicalParentUuid"))
-            known = (parent for parent in parents if isinstance(parent, str) and parent in self._parents)
-            self._parents[uuid] = next(known, last)
+            logged_parents = (parent for parent in parents if isinstance(parent, str) and parent in self._parents)
+            self._parents[uuid] = next(logged_parents, last)
             last = uuid
             if parents[0] is None:
                 roots.add(uuid)

@@ -202,9 +202,9 @@ def draft_item_call(item: Mapping[str, Any]) -> Drafts:
     code = item.get("exit_code")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
     content = _item_output(item)
-    given = object_of(item.get("result"))
+    answer = object_of(item.get("result"))
     failed = state in _FAILED_STATES or code not in (None, 0) or item.get("success") is False or bool(item.get("error"))
-    failed = failed or any(given.get(key) for key in ("isError", "is_error", "Err"))
+    failed = failed or any(answer.get(key) for key in ("isError", "is_error", "Err"))
     reason = "rejected" if state == "declined" else _classify_failure(content, code) if failed else None
     yield drafts.call(call_id, tool, arguments)
     yield drafts.result(call_id, tool, content, failed=failed, reason=reason, exit_code=code)

@@ -85,16 +85,16 @@ def split_output(text: str) -> tuple[str, int | None]:
     if head is None:
         lines = text.strip("\n").split("\n")
         for place in (-1, 0):
-            if told := _TOLD_CODE.fullmatch(lines[place]):
+            if code := _TOLD_CODE.fullmatch(lines[place]):
                 del lines[place]
-                return "\n".join(lines).strip("\n"), int(told[1])
+                return "\n".join(lines).strip("\n"), int(code[1])
         return text, None
     tail = _TAIL.search(text, head.end() - 1)
     output = _EMPTY_LABEL.sub("", text[head.end() : tail.start() if tail else len(text)])
     labelled = tail[0].split("\n") if tail else []
-    told = next((told for line in labelled if (told := _TOLD_CODE.fullmatch(line))), None)
+    code = next((code for line in labelled if (code := _TOLD_CODE.fullmatch(line))), None)
     errors = [line for line in labelled if line.startswith("Error: ") and line != "Error: (none)"]
-    return "\n".join(part for part in (output.strip("\n"), *errors) if part), int(told[1]) if told else None
+    return "\n".join(part for part in (output.strip("\n"), *errors) if part), int(code[1]) if code else None
 
 
 def object_of(value: Any) -> dict[str, Any]:

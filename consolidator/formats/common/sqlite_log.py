@@ -60,9 +60,9 @@ def read_rows(
     if missing := [table for table in tables if kinds.get(table) != "table"]:
         yield 1, Problem(f"the database has no table {missing[0]}")
         return
-    known = {f"{table}.{row[1]}" for table in tables for row in connection.execute(f"PRAGMA table_info({table})")}
-    known |= {f"{table}.rowid" for table in tables}
-    chosen = ", ".join(f"{sql if sql in known else 'NULL'} AS {name}" for name, sql in columns.items())
+    names = {f"{table}.{row[1]}" for table in tables for row in connection.execute(f"PRAGMA table_info({table})")}
+    names |= {f"{table}.rowid" for table in tables}
+    chosen = ", ".join(f"{sql if sql in names else 'NULL'} AS {name}" for name, sql in columns.items())
     most = max(path.stat().st_size, 4096)  # a damaged tree of pages could repeat its rows without end
     for number, row in enumerate(connection.execute(f"SELECT {chosen} {source}"), start=1):
         if number > most:

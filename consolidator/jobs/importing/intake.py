@@ -453,8 +453,8 @@ class Intake:
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
         every = [event for buffer in buffers.values() for event in buffer.events]
-        known = await sources.filter_known_keys(conn, [event.old for event in every if event.old is not None])
-        fresh = [event for event in every if event.old not in known]
+        former_keys = await sources.filter_known_keys(conn, [event.old for event in every if event.old is not None])
+        fresh = [event for event in every if event.old not in former_keys]
         names = [event.name for event in fresh if event.name is not None]
         new_keys = await sources.add_new_keys(conn, [*(event.key for event in fresh), *names])
         erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))

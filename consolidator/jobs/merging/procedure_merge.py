@@ -77,12 +77,12 @@ def _audiences_of_all(people: Sequence[str], min_support: int) -> list[Audience]
 
 
 async def _delete_other_audiences(
-    conn: Connection, agent: str, people: Sequence[str], known: Iterable[str], min_support: int
+    conn: Connection, agent: str, people: Sequence[str], named: Iterable[str], min_support: int
 ) -> None:
     """Delete what was published for audiences that the agent does not have any more."""
     audiences: set[str] = set()
     if len(people) > 1:
-        audiences = {own_audience(person) for person in known} | ({SHARED} if len(people) >= min_support else set())
+        audiences = {own_audience(person) for person in named} | ({SHARED} if len(people) >= min_support else set())
     for audience in set(await procedures.list_other_audiences(conn, agent)) - audiences:
         await procedures.delete_audience(conn, agent, audience)
 

@@ -91,18 +91,18 @@ async def _load_texts(
     """Return the texts of what recurs in digests: those that the last merge left, and what is missing from sessions."""
     recurring = await asyncio.to_thread(_find_recurring, latest, mined)
     state = await scopes.get_state(conn, agent, project, audience.name)
-    known = KeyTexts.from_dict({})
+    texts = KeyTexts.from_dict({})
     if state is not None:
-        known = KeyTexts.unpack([{"keys": state.keys, "groups": state.groups, "texts": state.texts}]).only(recurring)
-    missing = known.missing_keys(recurring)
+        texts = KeyTexts.unpack([{"keys": state.keys, "groups": state.groups, "texts": state.texts}]).only(recurring)
+    missing = texts.missing_keys(recurring)
     if not len(missing):
-        return known
+        return texts
     terms = dict.fromkeys(missing.tolist(), "")  # "": the key has no text, and none is looked for again
     sessions = await asyncio.to_thread(_find_sessions_with, latest, missing)
     for first in range(0, len(sessions), _TERMS_BATCH):
         rows = await digests.get_terms(conn, sessions[first : first + _TERMS_BATCH])
         await asyncio.to_thread(_fill_texts, terms, list(rows.values()))
-    return known.plus(await asyncio.to_thread(KeyTexts.from_dict, terms))
+    return texts.plus(await asyncio.to_thread(KeyTexts.from_dict, terms))
 
 
 def _find_recurring(latest: Sequence[DigestArrays], mined: MinedPatterns) -> Ints:

@@ -46,8 +46,8 @@ async def write_warnings(database: Database, home: Path) -> None:
     shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
     places = [(row, row.project) for row in shown]
     places += [(row, directory) for row in shown for project, directory in others if project == row.project]
-    known = [(row.id, place, Lesson.from_json(row.body)) for row, place in places]
-    text = render_warnings(known, {row.id for row in shown if row.corrects}).encode("utf-8", "replace")
+    placed_lessons = [(row.id, place, Lesson.from_json(row.body)) for row, place in places]
+    text = render_warnings(placed_lessons, {row.id for row in shown if row.corrects}).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:
@@ -61,14 +61,14 @@ async def write_warnings(database: Database, home: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def render_warnings(known: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:
+def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:
     """Return the file's text for lessons, each with its id and project, the most helpful first; what fits is in it.
 
     `corrects` are the ids of those by which a person lets calls be corrected.
     """
     by_project: dict[str, list[str]] = {}
     size = len(HEADER)
-    for identity, project, lesson in known:
+    for identity, project, lesson in placed_lessons:
         words = [_escape(word) for word in warning_words(lesson)]
         block = render_block(WARNING_NOTE, [Section("", [lesson_item(identity, lesson.line)])], WARNING_TOKENS)
         if not lesson.warns or not words or block is None:

@@ -117,7 +117,7 @@ def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Prior:
     """What is known where a session's facts belong."""
 
     relations: str
@@ -179,8 +179,8 @@ class FactReader:
         if not transcript_chunks:
             return result
         source = FactExtractor(session, model_extractor(self.model), self.revision)
-        known = await self.load_known(session)
-        parts = await gather(*(self._read_chunk(chunk, source, known) for chunk in transcript_chunks))
+        prior = await self.load_prior(session)
+        parts = await gather(*(self._read_chunk(chunk, source, prior) for chunk in transcript_chunks))
         for part in parts:
             result.append(part)
         return result
@@ -200,7 +200,7 @@ class FactReader:
         chunks = [replace(chunk, origins=origins) for chunk in chunks]
         return chunks[:-1] + [replace(chunk, origins=replace(origins, committed=committed)) for chunk in chunks[-1:]]
 
-    async def load_known(self, session: SessionContext) -> Known:
+    async def load_prior(self, session: SessionContext) -> Prior:
         """Return what is known where the session's facts belong: relation names in use, as this run found them first.
 
         Observations are those that the sessions before it have shown, in this night, too.
@@ -216,7 +216,7 @@ class FactReader:
         stored = (KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows)
         observed = {item.name: item for item in stored} | self._observed.get(scope, {})
         words = await asyncio.to_thread(_words_of, others)
-        return Known(self._hints[scope], tuple(observed.values()), words)
+        return Prior(self._hints[scope], tuple(observed.values()), words)
 
     def note_observed(self, session: SessionContext, chunk: TranscriptChunk, answer: dict[str, Any]) -> None:
         """Remember what a session's part of an answer shows, for the questions after it."""
@@ -231,19 +231,19 @@ class FactReader:
         """Return the question about one chunk, or about several."""
         return ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
 
-    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, known: Known) -> ReadResult:
+    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, prior: Prior) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = self.build_request(chunk, known.hint([chunk], self.question_tokens))
+        request = self.build_request(chunk, prior.hint([chunk], self.question_tokens))
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
             return ReadResult(stopped_before=chunk.first_seq)
         except ModelError as error:
-            return await self._read_halves(chunk, source, error, known)
+            return await self._read_halves(chunk, source, error, prior)
         self.bad_answers_in_a_row = 0
         answer = await self._repair_quotes(chunk, answer, source)
         facts = read_facts(chunk, answer, source)
-        observed = read_observations(chunk, answer, source, known.observations, known.words)
+        observed = read_observations(chunk, answer, source, prior.observations, prior.words)
         return ReadResult(facts.candidates + observed.candidates, facts.rejected + observed.rejected)
 
     async def _repair_quotes(
@@ -272,7 +272,7 @@ class FactReader:
             return await self.calls.ask(replace(request, turns=turns), session=session)
 
     async def _read_halves(
-        self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, known: Known
+        self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, prior: Prior
     ) -> ReadResult:
         """Read the halves of a chunk without a valid answer; set its event aside if it has only one."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
@@ -284,7 +284,7 @@ class FactReader:
         result = ReadResult()
         for half in chunk.split():
             if half.is_worth_asking:
-                result.append(await self._read_chunk(half, source, known))
+                result.append(await self._read_chunk(half, source, prior))
         return result
 
     def _count_bad_answer(self, error: ModelError) -> bool:
@@ -383,8 +383,8 @@ class SharedReader:
         if self.bad_answers_in_a_row >= MAX_BAD_SHARED_ANSWERS:
             return
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
-        known = await reader.load_known(session)
-        request = reader.build_request(question, known.hint(question.chunks, reader.shared_tokens))
+        prior = await reader.load_prior(session)
+        request = reader.build_request(question, prior.hint(question.chunks, reader.shared_tokens))
         try:
             parts = [(chunk.key, chunk.session_id) for chunk in group]
             answers = await reader.calls.ask_shared(request, parts, partial(_split, question))

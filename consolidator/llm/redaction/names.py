@@ -76,10 +76,10 @@ def find_telling_words(text: str, lowered: str) -> tuple[list[re.Match[str]], se
     matches = list((_WORDS if text.isascii() else _WORDS_WITH_FOREIGN).finditer(lowered))
     if not matches:
         return matches, set()
-    found = {match.group() for match in matches}
-    if not found.isdisjoint(PLACE_WORDS):
+    telling_words = {match.group() for match in matches}
+    if not telling_words.isdisjoint(PLACE_WORDS):
         matches = [match for match in matches if match.group() not in PLACE_WORDS]
-    return matches, found
+    return matches, telling_words
 
 
 def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
@@ -438,8 +438,8 @@ def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
     return None
 
 
-def _judge(found: str, start: int) -> CredentialSpan | None:
-    value = _TRAILING_PUNCTUATION.sub("", found)
+def _judge(text: str, start: int) -> CredentialSpan | None:
+    value = _TRAILING_PUNCTUATION.sub("", text)
     ascii_part = _ASCII_PREFIX.match(value)
     if ascii_part is not None and len(ascii_part.group()) >= 6:
         value = ascii_part.group()  # Japanese goes on without a space

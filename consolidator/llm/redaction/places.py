@@ -165,10 +165,10 @@ _LISTED_PASSWORD = re.compile(
 )
 
 
-def find_places(text: str, lowered: str, found: set[str]) -> Iterator[CredentialSpan]:
+def find_places(text: str, lowered: str, telling_words: set[str]) -> Iterator[CredentialSpan]:
     """Yield the credentials that the table of places tells, of a text in which these telling words were found."""
     for place in PLACES:
-        if place.mark in lowered and (not place.words or not found.isdisjoint(place.words)):
+        if place.mark in lowered and (not place.words or not telling_words.isdisjoint(place.words)):
             yield from _take_values(place.pattern.finditer(text), place.is_value, place.kind)
 
 
@@ -185,13 +185,13 @@ def _take_values(
             yield start, start + len(value), kind
 
 
-def find_command_passwords(text: str, found: set[str]) -> Iterator[CredentialSpan]:
+def find_command_passwords(text: str, telling_words: set[str]) -> Iterator[CredentialSpan]:
     """Yield passwords in options and positions of commands, what commands store, and what lists of arguments hold."""
-    if "secret" in found or "password" in found or "put-parameter" in text:
+    if "secret" in telling_words or "password" in telling_words or "put-parameter" in text:
         yield from _find_stored(text)
-    if ("-p" in text or "-P" in text or "-w" in text or "curl" in found) and _LISTED_OPTION.search(text):
+    if ("-p" in text or "-P" in text or "-w" in text or "curl" in telling_words) and _LISTED_OPTION.search(text):
         yield from _take_values(_LISTED_PASSWORD.finditer(text), is_chosen)
-    if not found.isdisjoint(_USAGE_WORDS):
+    if not telling_words.isdisjoint(_USAGE_WORDS):
         yield from _find_in_lines(text, 0, len(text))
     elif " -" in text or " /" in text or "\t" in text:
         reach = 0
@@ -255,15 +255,15 @@ def find_argument_passwords(
     commands = program.split()
     joined = "".join(f"\0{word}" for word in (*commands, *words))
     programs = {word.rsplit("/", 1)[-1].removesuffix(".exe") for word in (*commands, *words)}
-    found: dict[int, int] = {}  # where each password begins in the joined words
+    starts: dict[int, int] = {}  # where each password begins in the joined words
     for name in programs & USAGES.keys():
         for usage in USAGES[name]:
             for match in usage.pattern.finditer(joined):
                 if usage.is_sure or _is_made(match[1].strip("'\"")):
-                    found[joined.count("\0", 0, match.start(1)) - 1 - len(commands)] = match.start(1)
+                    starts[joined.count("\0", 0, match.start(1)) - 1 - len(commands)] = match.start(1)
     spans = {
         index: (start - joined.rindex("\0", 0, start) - 1, len(words[index]))
-        for index, start in found.items()
+        for index, start in starts.items()
         if index >= 0
     }
     if not is_line and programs.isdisjoint(P_IS_NO_PASSWORD):
@@ -290,9 +290,9 @@ _COOKIE_OPTION = re.compile(
 )
 
 
-def find_headers(text: str, lowered: str, found: set[str]) -> Iterator[CredentialSpan]:
+def find_headers(text: str, lowered: str, telling_words: set[str]) -> Iterator[CredentialSpan]:
     """Yield the credentials of authorization headers and cookies."""
-    has_authorization = "auth" in found and "authorization" in lowered
+    has_authorization = "auth" in telling_words and "authorization" in lowered
     if has_authorization or "bearer" in lowered or "apikey" in lowered:
         for match in _HEADER.finditer(lowered):
             scheme, value = match.group(1), text[match.start(2) : match.end(2)]
@@ -308,7 +308,7 @@ def find_headers(text: str, lowered: str, found: set[str]) -> Iterator[Credentia
             value = match["value"]
             if _is_raw(value) and not is_word_or_reference(value):
                 yield match.start("value"), match.end("value"), "authorization"
-    if "cookie" in found:
+    if "cookie" in telling_words:
         for match in _COOKIE.finditer(text):
             if _has_session_cookie(match.group(2)):
                 yield match.start(2), match.end(2), "cookie"

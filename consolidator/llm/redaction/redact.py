@@ -95,21 +95,21 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
     if len(text) < _MIN_CHARS:
         return []
     lowered = lower_same_length(text)
-    words, found = find_telling_words(text, lowered)
+    words, telling_words = find_telling_words(text, lowered)
     spans: list[CredentialSpan] = []
     if len(text) >= _MIN_TOKEN_CHARS:
         spans += find_tokens(text)
         if "Secret" in text and "kind" in text:
             spans += find_manifest_secrets(text)
-        if found or "bearer" in lowered:
-            spans += find_headers(text, lowered, found)
-        spans += find_command_passwords(text, found)
+        if telling_words or "bearer" in lowered:
+            spans += find_headers(text, lowered, telling_words)
+        spans += find_command_passwords(text, telling_words)
     if words:
         spans += find_assignments(text, lowered, words)
         spans += find_prose_secrets(text, lowered, words)
         spans += find_column_secrets(text, lowered, words)
-    if found or "=" in text or " / " in text:
-        spans += find_places(text, lowered, found)
+    if telling_words or "=" in text or " / " in text:
+        spans += find_places(text, lowered, telling_words)
     if not as_written and (
         "\\\n" in text or (words and _ESCAPE.search(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):

@@ -237,9 +237,9 @@ async def find_own_start(database: Database, session: SessionRow) -> int | None:
                 lineage = await load_lineage(conn, session.id, session)
                 types, upto = [EventType.USER_MESSAGE], session.base_seq
                 messages = await read_latest(conn, lineage, types, upto=upto, limit=_LOOKBACK)
-            asked = [message.seq for message in messages if message.is_user_message]
-            if asked:
-                return asked[-1]
+            seqs = [message.seq for message in messages if message.is_user_message]
+            if seqs:
+                return seqs[-1]
     return None
 
 

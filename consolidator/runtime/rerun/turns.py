@@ -238,7 +238,7 @@ def compare_runs(left: Sequence[RecordedTurn], right: Sequence[RecordedTurn]) ->
 
 def _compare_turns(left: RecordedTurn | None, right: RecordedTurn | None) -> TurnDifference:
     pairs = _align(left.calls if left else [], right.calls if right else [], lambda call: (call.tool, call.arguments))
-    calls = tuple(Difference(one, other, _find_status(one, other, lambda call: call.compared)) for one, other in pairs)
+    calls = tuple(Difference(old, new, _find_status(old, new, lambda call: call.compared)) for old, new in pairs)
     status = _find_status(left, right, lambda turn: turn.answers)
     if status == "same" and any(call.status != "same" for call in calls):
         status = "changed"

@@ -62,8 +62,8 @@ class BudgetStop(OverBudget):
 
     def events(self) -> list[NewEvent]:
         """Return the events to log: the decision, and what the person is told."""
-        wanted = {} if self.reserve_usd is None else {"wanted": str(self.reserve_usd)}
-        return stop_events(self, {"cap": str(self.cap), "spent": str(self.spent), "model": self.model, **wanted})
+        reserve = {} if self.reserve_usd is None else {"wanted": str(self.reserve_usd)}
+        return stop_events(self, {"cap": str(self.cap), "spent": str(self.spent), "model": self.model, **reserve})
 
 
 def check_cap(model: str | None, cap: Decimal | None) -> None:
@@ -85,26 +85,24 @@ def plan_reserve(
     max_tokens: int = DEFAULT_ANSWER_TOKENS,
     purpose: Purpose = "step",
     session_model: str | None = None,
-    message_id: str | None = None,
-    strategy: str | None = None,
     epoch: int | None = None,
 ) -> dict[str, Any]:
     """Return what to reserve for a call, and under which id: what it may cost at most, as values of a statement.
 
-    `session_model` is the session's own model, against which a cheaper one is recognised.
+    `session_model` is the session's own, against which a cheaper one is recognised. Callers add message and strategy.
     """
     estimated_tokens = input_tokens if model.startswith(_EXACTLY_COUNTED) else input_tokens * 4 // 3
     return {
         "call": str(ULID()),
         "session": session_id,
-        "message": message_id,
+        "message": None,
         "purpose": purpose,
         "model": model,
         "amount": calculate_cost(model, input_tokens=estimated_tokens, output_tokens=max_tokens),
         "input": input_tokens,
         "output": max_tokens,
         "tier": price_tier(model, session_model),
-        "strategy": strategy,
+        "strategy": None,
         "turn": None,  # the session's current one
         "epoch": epoch,
         "now": now,
@@ -141,8 +139,8 @@ async def explain_refusal(conn: Connection, reserve: Mapping[str, Any]) -> Conso
     )  # fmt: skip
 
 
-def _is_over(one: spend.SessionBudget, amount: Decimal | None) -> bool:
-    return amount is None or one.max_cost is None or one.cost + one.reserved + amount > one.max_cost
+def _is_over(session: spend.SessionBudget, amount: Decimal | None) -> bool:
+    return amount is None or session.max_cost is None or session.cost + session.reserved + amount > session.max_cost
 
 
 def usage_cost(model: str, usage: Usage) -> Decimal | None:

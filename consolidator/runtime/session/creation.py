@@ -128,17 +128,17 @@ class SessionArguments(TypedDict, total=False):
 
 
 def session_request(
-    model: str | None, max_cost_usd: float | Decimal | str | None, wanted: SessionArguments
+    model: str | None, max_cost_usd: float | Decimal | str | None, arguments: SessionArguments
 ) -> SessionRequest:
     """Return a program's arguments as a request.
 
     Raises UsageError for what no session could run with, and for arguments that there are not.
     """
-    unknown = [name for name in wanted if name not in SessionArguments.__annotations__]
+    unknown = [name for name in arguments if name not in SessionArguments.__annotations__]
     if unknown:
         names = ", ".join(SessionArguments.__annotations__)
         raise UsageError(f"a session is opened with no {', '.join(unknown)}: there are {names}")
-    values: dict[str, Any] = dict(wanted)
+    values: dict[str, Any] = dict(arguments)
     spans = (("ttl", "session_ttl_seconds"), ("checkpoint_ttl", "checkpoint_ttl_seconds"))
     for name, column in spans:
         span = values.pop(name, None)

@@ -71,8 +71,8 @@ async def _ask(settings: Settings, session: SessionRow, name: str, plan: Compact
             answer = await client.post(
                 address.get_secret_value(), content=body, headers=headers, follow_redirects=False
             )
-        given = answer.raise_for_status().json()
-        instructions = given.get("instructions") if isinstance(given, dict) else None
+        document = answer.raise_for_status().json()
+        instructions = document.get("instructions") if isinstance(document, dict) else None
     except (httpx2.HTTPError, httpx2.InvalidURL, ResponseTooLarge, ModelUnavailable, ValueError) as error:
         log.warning("the webhook %r of session %s failed: %s", name, session.id, type(error).__name__)
         return None

@@ -166,10 +166,9 @@ async def _summarize(
                     max_tokens=ANSWER_TOKENS,
                     purpose="compaction",
                     session_model=session_model,
-                    strategy=COMPACTED.name,
                     epoch=epoch,
                     now=database.clock.now(),
-                )
+                ) | {"strategy": COMPACTED.name}
                 call_id = await money.reserve_spend(conn, reserve)
     except money.BudgetStop as stop:
         log.info("session %s is compacted without a model: %s", session_id, stop)

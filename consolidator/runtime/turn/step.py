@@ -282,10 +282,8 @@ class SessionStepper:
             now=now,
             max_tokens=plan.max_tokens,
             session_model=compared_model(self.harness.settings, session),
-            message_id=message_id,
-            strategy=plan.strategy,
             epoch=self.lease.epoch,
-        )
+        ) | {"message": message_id, "strategy": plan.strategy}
 
         # A message that goes on has its ThinkingStart already; each call of the model has a reserve of its own.
         with boundary("commit thinking"):

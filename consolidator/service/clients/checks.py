@@ -100,8 +100,8 @@ def _check_retention(name: str, *texts: str | None) -> list[Check]:
     kept_for = next(filter(None, (_read_retention(name, text) for text in texts)), None)
     if kept_for is None or kept_for[1] > NIGHT_AGE / timedelta(days=1):
         return []
-    found = f"{kept_for[0]}: logs may be deleted before they are imported"
-    return [Check(f"{name}: logs", False, found, "set it to 7 days or more, or remove it")]
+    reason = f"{kept_for[0]}: logs may be deleted before they are imported"
+    return [Check(f"{name}: logs", False, reason, "set it to 7 days or more, or remove it")]
 
 
 def _read_retention(name: str, text: str | None) -> tuple[str, float] | None:
@@ -133,8 +133,8 @@ def _check_program(place: Place, hook: Hook, home: Path | None) -> Check:
         "hook_event_name": "doctor",  # of no hook: the service reads it, and is silent
         "source": "startup",
     }
-    asked = os.devnull if home is None else str(home.absolute())  # which is no directory
-    command = hook_command(hook, sys.executable, PROGRAMS, asked, place.client.name)
+    data_home = os.devnull if home is None else str(home.absolute())  # which is no directory
+    command = hook_command(hook, sys.executable, PROGRAMS, data_home, place.client.name)
     name = "hook before calls" if hook.moment == "before_call" else "hook program"
     try:
         done = subprocess.run(
@@ -166,9 +166,9 @@ async def check_model(database: Database, settings: Settings) -> Check:
         from consolidator.jobs.nightly import model_line  # it loads all that nights do
 
         used = model_line(report)
-    found = choice.description if used is None else f"{choice.description}; last night {used}"
+    description = choice.description if used is None else f"{choice.description}; last night {used}"
     is_there = not choice.is_agent or shutil.which(choice.place) is not None
-    return Check("model", is_there, found, f"{choice.place} is no program: run `consolidator install` again")
+    return Check("model", is_there, description, f"{choice.place} is no program: run `consolidator install` again")
 
 
 async def check_database(database: Database, settings: Settings) -> list[Check]:
@@ -179,20 +179,20 @@ async def check_database(database: Database, settings: Settings) -> list[Check]:
         letters = await runs.list_dead_letters(conn)
     checks = [Check("database", True, f"PostgreSQL {version // 10000}.{version % 10000}")]
     if database.embedded is not None and (orphans := database.embedded.info().get("orphaned clusters")):
-        found = f"{orphans}: their homes are gone; remove them unless a volume brings one back"
-        checks.append(Check("orphaned clusters", True, found))
+        state = f"{orphans}: their homes are gone; remove them unless a volume brings one back"
+        checks.append(Check("orphaned clusters", True, state))
     advice = "run `consolidator run consolidation`; `consolidator install --service` runs nights by itself"
     if last is None or last.finished_at is None:
         checks.append(Check("last night", False, "none yet", advice))
     else:
         is_recent = database.clock.now() - last.finished_at < NIGHT_AGE
-        found = f"{last.status} at {last.finished_at:%Y-%m-%d %H:%M} UTC"
+        state = f"{last.status} at {last.finished_at:%Y-%m-%d %H:%M} UTC"
         failed = "`consolidator runs` says why it failed"
         passed, todo = last.status == "done" and is_recent, failed if is_recent else advice
-        checks.append(Check("last night", passed, found, todo, last.finished_at))
+        checks.append(Check("last night", passed, state, todo, last.finished_at))
     checks.append(await check_model(database, settings))
-    found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
-    checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them, `--retry` learns again"))
+    state = f"{len(letters)} dead letters" if letters else "nothing was set aside"
+    checks.append(Check("dead letters", not letters, state, "`consolidator runs` shows them, `--retry` learns again"))
     return checks
 
 
@@ -209,9 +209,9 @@ def check_digest(settings: Settings) -> list[Check]:
     if not settings.digest_to:
         return []
     wrong = receivers.check_each(settings.digest_to)
-    found = "; ".join(wrong) if wrong else f"{len(settings.digest_to)} receivers look right; nothing was sent"
+    state = "; ".join(wrong) if wrong else f"{len(settings.digest_to)} receivers look right; nothing was sent"
     advice = "put CONSOLIDATOR_DIGEST_TO right; `consolidator learned --send` sends one now"
-    return [Check("digest", not wrong, found, advice)]
+    return [Check("digest", not wrong, state, advice)]
 
 
 def check_serve(settings: Settings) -> Check:

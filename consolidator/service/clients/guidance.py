@@ -18,8 +18,8 @@ def add(text: str) -> str:
 
 def remove(text: str) -> str:
     """Return a file without our line, and without the empty line that was put before it."""
-    found = _FOUND.search(text)
-    if found is None:
+    match = _FOUND.search(text)
+    if match is None:
         return text
-    before, after = text[: found.start()], text[found.end() :]
+    before, after = text[: match.start()], text[match.end() :]
     return before + ("\n" if before and after and not before.endswith("\n") else "") + after

@@ -33,17 +33,17 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
             raise UsageError("another program has this name")
         command = [python, "-I", "-S", str(folder / _PROGRAM), str(data_home)]
         return _PLUGIN.read_text(encoding="utf-8").replace('"COMMAND"', json.dumps(command))
-    wanted = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
+    ours = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
     if client.hooks_form == "tables":
-        return _add_tables(text, [{"event": event, **entry} for event, entry in wanted.items()])
+        return _add_tables(text, [{"event": event, **entry} for event, entry in ours.items()])
     current = _list_ours(client, json_text.parse(text))
     if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
-        event: [entry] for event, entry in wanted.items()
+        event: [entry] for event, entry in ours.items()
     }:
         return text
     text = remove_hooks(client, text)
     for hook in client.hooks:
-        entry: dict[str, Any] = {"hooks": [wanted[hook.event]]} if client.hooks_form == "groups" else wanted[hook.event]
+        entry: dict[str, Any] = {"hooks": [ours[hook.event]]} if client.hooks_form == "groups" else ours[hook.event]
         if hook.matcher is not None:
             entry = {"matcher": hook.matcher, **entry}
         text = json_text.append(text, ("hooks", hook.event), entry)
@@ -92,13 +92,13 @@ def _entry(client: Client, hook: Hook, python: str, folder: Path, data_home: Pat
 def _list_ours(client: Client, settings: Any) -> dict[str, list[tuple[tuple[json_text.Key, ...], Any]]]:
     """Return our hooks by event: where each stands, and what it says without its matcher."""
     hooks = settings.get("hooks") if isinstance(settings, dict) else None
-    found: dict[str, list[tuple[tuple[json_text.Key, ...], Any]]] = {}
+    ours: dict[str, list[tuple[tuple[json_text.Key, ...], Any]]] = {}
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
         for path, entry in _walk(client, event, entries):
             if isinstance(entry, dict) and _is_ours(entry.get("command")):
-                said = {name: value for name, value in entry.items() if name != "matcher"}
-                found.setdefault(event, []).append((path, said))
-    return found
+                hook = {name: value for name, value in entry.items() if name != "matcher"}
+                ours.setdefault(event, []).append((path, hook))
+    return ours
 
 
 def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json_text.Key, ...], Any]]:

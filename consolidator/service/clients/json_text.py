@@ -121,8 +121,8 @@ def _insert(text: str, parent: Node, name: str, value: Any) -> str:
         outer = _line_indent(text, parent.start)
         indent = outer + _unit(text)
         added = f"\n{indent}{name}{_dump(value, text, indent)}\n{outer}"
-        kept = inner.rstrip() if inner.strip() else ""  # a comment
-        return text[: parent.start + 1] + kept + added + text[parent.end - 1 :]
+        comment = inner.rstrip() if inner.strip() else ""  # a comment
+        return text[: parent.start + 1] + comment + added + text[parent.end - 1 :]
     last = _list_children(_plain(text), parent)[-1]
     comma = _COMMA.match(_without_comments(text), last.end)  # one that trails
     at, before, after = (comma.end(), "", ",") if comma else (last.end, ",", "")

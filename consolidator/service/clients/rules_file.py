@@ -55,8 +55,8 @@ async def preview_rules(accepted: Sequence[AcceptedRow]) -> dict[str, list[str]]
 
     def plan() -> dict[str, list[str]]:
         paths = [Path(directory) / name for directory in directories for name in RULE_FILES]
-        wanted = [path for path in paths if path.parent.is_dir() and (path.name == RULE_FILES[0] or path.is_file())]
-        return {str(path): plan_rules(path, sentences).diff() for path in wanted if _is_document(path)}
+        documents = [path for path in paths if path.parent.is_dir() and (path.name == RULE_FILES[0] or path.is_file())]
+        return {str(path): plan_rules(path, sentences).diff() for path in documents if _is_document(path)}
 
     return await asyncio.to_thread(plan)
 

@@ -43,11 +43,11 @@ class JsonServers:
         entry = dict(server)
         if self.in_one:
             entry = {"command": [server["command"], *server["args"]], "environment": server["env"]}
-        wanted = {**dict(self.more), **entry}
+        planned = {**dict(self.more), **entry}
         current = json_text.find(text, path)
-        if current is not None and (current.value == wanted or not _is_ours(current.value)):
+        if current is not None and (current.value == planned or not _is_ours(current.value)):
             return text
-        return json_text.put(text, path, wanted)
+        return json_text.put(text, path, planned)
 
     def remove(self, text: str, project: Path | None) -> str:
         """Return the file without our server."""
@@ -75,17 +75,17 @@ class TomlServers:
     def add(self, text: str, server: Mapping[str, Any], project: Path | None) -> str:
         """Return the file with our server."""
         document = parse_toml(text)
-        wanted = {name: value for name, value in server.items() if value}
+        planned = {name: value for name, value in server.items() if value}
         servers = document.get("mcp_servers")
         if servers is None:
             servers = document["mcp_servers"] = tomlkit.table(is_super_table=True)
         if not isinstance(servers, MutableMapping):
             raise UsageError("mcp_servers is no TOML table there")
         current = _plain(servers.get(SERVER_NAME))
-        if current is not None and (current == wanted or not _is_ours(current)):
+        if current is not None and (current == planned or not _is_ours(current)):
             return text
         table = tomlkit.inline_table() if isinstance(servers, InlineTable) else tomlkit.table()
-        for name, value in wanted.items():
+        for name, value in planned.items():
             table[name] = value
         servers[SERVER_NAME] = table
         return tomlkit.dumps(document)

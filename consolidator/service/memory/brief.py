@@ -131,10 +131,10 @@ async def brief(
             items = await _items_for_prompt(database, scope, situation)
             return _render(moment, PROMPT_NOTE, [Section("", items)], tokens or PROMPT_TOKENS)
         case "before_call":
-            known = await load_lessons(database, scope)
-            warning = [lesson for lesson in known.values() if lesson.warns]
-            told = telling.warn_before(warning, situation.tool, situation.arguments)
-            item = None if told is None else _told_item(known, told, project)
+            lessons = await load_lessons(database, scope)
+            warning = [lesson for lesson in lessons.values() if lesson.warns]
+            answer = telling.warn_before(warning, situation.tool, situation.arguments)
+            item = None if answer is None else _worded_item(lessons, answer, project)
             return _render(moment, WARNING_NOTE, [Section("", [item] if item else [])], tokens or WARNING_TOKENS)
         case "failure":
             return await _answer_failure(database, scope, situation, tokens or FAILURE_TOKENS)
@@ -151,24 +151,24 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     """Return the person's wishes, the lessons, what else people said, and errors that no lesson is about."""
     about_prompt = await _items_for_prompt(database, scope, situation) if situation.text else []
     facts = await _load_facts(database, scope)
-    known = await load_lessons(database, scope)
+    by_id = await load_lessons(database, scope)
     if scope.peer == OWNER:
-        marked = await asyncio.to_thread(mark_contradictions, known.values(), situation.place or scope.project or "")
-        known = dict(zip(known, marked, strict=True))
+        marked = await asyncio.to_thread(mark_contradictions, by_id.values(), situation.place or scope.project or "")
+        by_id = dict(zip(by_id, marked, strict=True))
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_confirmed_fixes(conn, scope.agent or "", scope.project or "", limit=MAX_FIXES)
-    fixes = [row for row in rows if is_owner and _tells_a_step(row) and not is_said(row, known.values())]
+    fixes = [row for row in rows if is_owner and _tells_a_step(row) and not is_said(row, by_id.values())]
     ordered = sorted((fact for fact in facts if fact.kind in WISH_KINDS), key=lambda fact: fact.kind == "decision")
     wishes, more_wishes = _split_items([listed_fact_item(fact) for fact in ordered[:MAX_WISHES]], WISH_TOKENS)
-    own = {f"{lesson.kind} {lesson.key}" for lesson in known.values()}  # by which a received lesson is known
-    lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(known)]
-    lesson_words = [content_words(lesson.line) for lesson in known.values() if lesson.starts]
+    own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
+    lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
+    lesson_words = [content_words(lesson.line) for lesson in by_id.values() if lesson.starts]
     observed = []  # what happened to a call is told by lessons, too
     for fact in facts:
         words = content_words(fact.sentence)
-        is_told = any(len(words & line) >= MOST_WORDS * len(words) for line in lesson_words)
-        if fact.kind == OBSERVATION and fact.value not in own and not is_told:
+        is_repeated = any(len(words & line) >= MOST_WORDS * len(words) for line in lesson_words)
+        if fact.kind == OBSERVATION and fact.value not in own and not is_repeated:
             observed.append(fact)
     observed.sort(key=lambda fact: (fact.predicate in BY_LESSONS, -fact.sessions))
     observations, more_observations = _split_items(
@@ -217,11 +217,11 @@ async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
     return [fact for fact in facts if fact.id not in others and fact.id not in withheld]
 
 
-def _choose_for_start(known: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
+def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
     """Yield the lessons for a session's start, the most helpful first; no formatter that another names as a cure."""
     counts: Counter[str] = Counter()
-    cures = {lesson.instead for lesson in known.values() if lesson.kind == "first_run_fails" and lesson.starts}
-    for id, lesson in known.items():
+    cures = {lesson.instead for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts}
+    for id, lesson in lessons.items():
         if lesson.kind == "command" and lesson.purpose == "format" and lesson.instead in cures:
             continue
         if lesson.starts and counts[lesson.kind] < (MAX_TOGETHER if lesson.kind == "together" else MAX_OF_KIND):
@@ -244,12 +244,12 @@ def _tells_a_step(row: SolutionRow, *, bound: bool = False) -> bool:
     return step["program"] == str(row.body["failed"]).split(" ")[0]
 
 
-def is_said(row: SolutionRow, known: Iterable[Lesson]) -> bool:
+def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
     """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
     resolving, error = str(row.body["fixes"][0].get("resolving") or ""), _masked(row.headline)
     return any(
         (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
-        for lesson in known
+        for lesson in lessons
     )
 
 
@@ -260,7 +260,7 @@ def _masked(text: str) -> str:
 def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
     """Return sections in which no line has the same citation or words that say something as one before it."""
     seen: set[object] = set()
-    kept = []
+    distinct = []
     for section in sections:
         items = []
         for item in section.items:
@@ -268,8 +268,8 @@ def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
             if item.citation not in seen and words not in seen:
                 items.append(item)
             seen |= {item.citation, words}
-        kept.append(Section(section.title, items))
-    return kept
+        distinct.append(Section(section.title, items))
+    return distinct
 
 
 async def _items_for_prompt(database: Database, scope: MemoryScope, situation: Situation) -> list[RecallItem]:
@@ -302,11 +302,11 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
         if fact.kind == OBSERVATION and fact.predicate not in BY_LESSONS and _names_in(fact.sentence, prompt)
     )
     items += [listed_fact_item(fact) for fact in observed][:MAX_PROMPT_OBSERVATIONS]
-    said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
+    best_by_text = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [
         item
         for item in items
-        if said[str(item.data["text"])] is item and item.citation.strip("[]") not in situation.shown
+        if best_by_text[str(item.data["text"])] is item and item.citation.strip("[]") not in situation.shown
     ]
     return unseen[:MAX_PROMPT_ITEMS]
 
@@ -354,13 +354,13 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    known = await load_lessons(database, scope)
+    lessons = await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
-    told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory, place)
+    answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
-    if told is not None and told.text not in situation.shown and (item := _told_item(known, told, place)):
-        by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(told, situation))
-    if by_lesson is not None and told is not None and told.lesson.kind != "first_run_fails":
+    if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
+        by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(answer, situation))
+    if by_lesson is not None and answer is not None and answer.lesson.kind != "first_run_fails":
         return by_lesson
     return await _find_bound_fix(database, scope, situation, tokens) or by_lesson
 
@@ -382,19 +382,19 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
     return None
 
 
-def _told_item(known: dict[str, Lesson], told: Told, project: str) -> RecallItem | None:
+def _worded_item(lessons: dict[str, Lesson], worded: Told, project: str) -> RecallItem | None:
     """Return the line of a lesson in the words for one call; None where these are hostile."""
-    if lesson_harm(told.text, told.call, project) is not None:
+    if lesson_harm(worded.text, worded.call, project) is not None:
         return None
-    id = next(id for id, lesson in known.items() if lesson == told.lesson)
-    return lesson_item(id, told.text, told.lesson.score)
+    id = next(id for id, lesson in lessons.items() if lesson == worded.lesson)
+    return lesson_item(id, worded.text, worded.lesson.score)
 
 
-def _suggestion(told: Told, situation: Situation) -> dict[str, Any]:
+def _suggestion(worded: Told, situation: Situation) -> dict[str, Any]:
     """Return what a failed call was answered with, as outcomes are judged by it."""
     is_shell = is_shell_symbol(tool_symbol(situation.tool, situation.arguments))
-    arguments = {"command": told.call} if told.call and is_shell else None
-    return {"kind": "call", "text": told.text, "tool": situation.tool, "arguments": arguments}
+    arguments = {"command": worded.call} if worded.call and is_shell else None
+    return {"kind": "call", "text": worded.text, "tool": situation.tool, "arguments": arguments}
 
 
 def fix_item(row: SolutionRow) -> RecallItem:
@@ -449,8 +449,8 @@ async def preview_brief(
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
         agent = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
-    told = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
-    items = () if told is None else told.block.items
+    shown = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
+    items = () if shown is None else shown.block.items
     lines = [
         BriefLine(
             item.kind,
@@ -461,5 +461,5 @@ async def preview_brief(
         )
         for item in items
     ]
-    text, tokens = ("", 0) if told is None else (told.block.text, told.block.tokens)
+    text, tokens = ("", 0) if shown is None else (shown.block.text, shown.block.tokens)
     return BriefPreview(moment, scope.project, agent, text, tokens, tuple(lines))

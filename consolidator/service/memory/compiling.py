@@ -98,22 +98,22 @@ async def list_compiled(database: Database, *, viewer: Viewer = OWNER) -> list[C
     return tools
 
 
-def list_calls(compiled: CompiledProcedure, given: Mapping[str, str] | None = None) -> list[str]:
+def list_calls(compiled: CompiledProcedure, texts: Mapping[str, str] | None = None) -> list[str]:
     """Return the calls that a procedure would make with these parameters, without them with its slots.
 
     Of a parameter that is a list the values are words, as in a shell. Raises UsageError for what it would refuse.
     """
-    if given is None:
+    if texts is None:
         return compiled.describe()
     lists = {each.name for each in compiled.parameters if each.is_list}
     try:
-        return compiled.begin({n: shlex.split(value) if n in lists else value for n, value in given.items()}).describe()
+        return compiled.begin({n: shlex.split(value) if n in lists else value for n, value in texts.items()}).describe()
     except (StepRefused, ValueError) as error:
         raise UsageError(f"refused: {error}") from error
 
 
 def next_step(
-    procedure: CompiledProcedure, given: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
+    procedure: CompiledProcedure, values: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
 ) -> tuple[int, str, dict[str, Any]] | None:
     """Return the number, tool and arguments of a procedure's next call, after some results; None at its end.
 
@@ -121,7 +121,7 @@ def next_step(
     """
     number = 0
     try:
-        run: ProcedureRun | None = procedure.begin(given)
+        run: ProcedureRun | None = procedure.begin(values)
         for result in results:
             number += 1
             run = None if run is None else run.after(str(result.get("status", "ok")), result.get("content", ""))

@@ -194,8 +194,8 @@ async def _describe_worth(conn: Connection, fact: FactRow) -> str:
     if not worth.told:
         return "no figure of worth: no session was told it since it was learned"
     untold = f", untold in {worth.untold_said} of {worth.untold}" if worth.untold else ""
-    told = f"told in {pluralize(worth.told, 'session')}"
-    return f"{told}, a person said it again in {worth.told_said}{untold}"
+    sessions = f"told in {pluralize(worth.told, 'session')}"
+    return f"{sessions}, a person said it again in {worth.told_said}{untold}"
 
 
 def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
@@ -298,12 +298,12 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
     for fix in body["fixes"]:
         confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
         tried = fix.get("tried", fix["worked"])
-        told = fix["description"]
-        if fix.get("form") and fix["last_time"] not in ("", told):
-            told += f"; last time: {fix['last_time']}"
+        description = fix["description"]
+        if fix.get("form") and fix["last_time"] not in ("", description):
+            description += f"; last time: {fix['last_time']}"
         support = count_support(fix["sessions"], fix.get("people", 1))
         lines += [
-            f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {support}): {told}",
+            f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {support}): {description}",
             *(f"  {name + ':':10} {fix[name]}" for name in ("failing", "resolving") if fix[name]),
             *(f"  between:   {_describe_step(step)}" for step in fix["steps"]),
         ]
@@ -382,8 +382,8 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 def _cut_around(text: str, quote: str) -> tuple[str, str]:
     """Return what stands before and after a quote in a text, cut at words; nothing where the text lacks it."""
-    begin, found, end = text.partition(quote) if quote else (text, "", "")
-    if not found:
+    begin, match, end = text.partition(quote) if quote else (text, "", "")
+    if not match:
         return "", ""
     before, after = begin[-AROUND:], end[:AROUND]
     if len(begin) > AROUND:

@@ -138,7 +138,7 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     facts = [
         (_is_lasting(fact), LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id)) for fact in news.facts
     ]
-    lasting, once = ([line for is_one, line in facts if is_one is wanted] for wanted in (True, False))
+    lasting, once = ([line for is_one, line in facts if is_one is is_lasting] for is_lasting in (True, False))
     failed_again = [
         LearnedLine(
             f"{row.body['line']} (again {pluralize(row.times, 'time')})",
@@ -148,11 +148,11 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
         )
         for row in news.failed_again
     ]
-    known = {row.id for row in news.failed_again}  # an error that another project met is a new solution, too
+    again_ids = {row.id for row in news.failed_again}  # an error that another project met is a new solution, too
     solutions = [
         LearnedLine(row.body["line"], row.sessions, (row.project, row.agent), row.id)
         for row in news.solutions
-        if row.id not in known
+        if row.id not in again_ids
     ]
     lessons = [LearnedLine(row.line, row.body["sessions"], (row.project,), row.id) for row in news.lessons]
     procedures = [LearnedLine(row.title, row.support, (row.project, row.agent), row.id) for row in news.procedures]

@@ -160,13 +160,13 @@ async def find_lessons_about(
 
     Without words how commands are run here.
     """
-    asked = set(query_words(words or ""))
-    if not asked:
+    query = set(query_words(words or ""))
+    if not query:
         return await list_commands(database, filters, viewer=viewer)
     rows = await list_lessons(database, replace(filters, query=None, limit=_ALL), viewer=viewer)
     shared = {
-        row.id: len(asked & set(query_words(f"{row.body.get('purpose') or ''} {row.key} {row.line}"))) for row in rows
+        row.id: len(query & set(query_words(f"{row.body.get('purpose') or ''} {row.key} {row.line}"))) for row in rows
     }
     rows = [row for row in rows if shared[row.id]]
-    rows.sort(key=lambda row: (-shared[row.id], set(query_words(row.body.get("purpose") or "")).isdisjoint(asked)))
+    rows.sort(key=lambda row: (-shared[row.id], set(query_words(row.body.get("purpose") or "")).isdisjoint(query)))
     return rows[: filters.limit]

@@ -127,12 +127,13 @@ def _all_of(kind: str, rows: list[T]) -> list[T]:
 
 async def _list_rows(database: Database, project: str | None, viewer: Viewer) -> AsyncIterator[MovedMemory]:
     """Yield what is believed, by kind."""
-    asked: Any = {"project": project, "limit": MAX_ROWS}
-    believed = _all_of("facts", await list_facts(database, FactFilter(**asked), viewer=viewer))
+    filters: Any = {"project": project, "limit": MAX_ROWS}
+    believed = _all_of("facts", await list_facts(database, FactFilter(**filters), viewer=viewer))
     async with database.connection() as conn:
         rows = await lookup.load_cited_candidates(conn, [id for fact in believed for id in fact.evidence])
     cited = {row.id: row for row in rows}
-    for fact in believed:
+
+    for fact in believed:  # what was received goes no further: its evidence is elsewhere, and would count twice
         own = [row for id in fact.evidence if (row := cited.get(id)) and row.extractor != RECEIVED_EXTRACTOR]
         predicate = "rule" if fact.predicate == "instruction" else fact.predicate  # an accepted one is a rule
         is_counted = predicate in COUNTED_PREDICATES  # of answers here, which say nothing elsewhere
@@ -150,7 +151,8 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=fact.valid_from,
                 sessions=fact.sessions,
             )
-    lessons = _all_of("lessons", await list_lessons(database, LessonFilter(**asked), viewer=viewer))
+
+    lessons = _all_of("lessons", await list_lessons(database, LessonFilter(**filters), viewer=viewer))
     quotes = await load_quotes(database, [], lessons, viewer=viewer)
     for lesson in lessons:
         if lesson.withheld is None:
@@ -166,7 +168,8 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=lesson.learned_at,
                 sessions=lesson.body["sessions"],
             )
-    for solution in _all_of("solutions", await list_solutions(database, SolutionFilter(**asked), viewer=viewer)):
+
+    for solution in _all_of("solutions", await list_solutions(database, SolutionFilter(**filters), viewer=viewer)):
         if solution.confirmed and not solution.withheld:
             yield _told(
                 "solution",
@@ -178,7 +181,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
                 since=solution.learned_at,
                 sessions=solution.sessions,
             )
-    for procedure in _all_of("procedures", await list_procedures(database, ProcedureFilter(**asked), viewer=viewer)):
+    for procedure in _all_of("procedures", await list_procedures(database, ProcedureFilter(**filters), viewer=viewer)):
         if not procedure.mostly_fails:
             yield _told(
                 "procedure",
@@ -323,9 +326,9 @@ async def _receive(
             received.erased += len(rows)
             return
         await scopes.lock_agents(conn, [owner.memory])
-        known = set(await facts.list_values_of_session(conn, session_id))
+        present = set(await facts.list_values_of_session(conn, session_id))
         data = {(each["subject"], each["predicate"], each["value"]): each for each in _list_data(rows, received)}
-        new = [each for key, each in data.items() if key not in known]
+        new = [each for key, each in data.items() if key not in present]
         received.known += len(rows) - len(new)
         if new:
             await _log_statements(conn, session_id, key, owner, new, received, database.clock.now(), viewer)

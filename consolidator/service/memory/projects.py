@@ -64,14 +64,14 @@ async def load_project(database: Database, project: str, *, limit: int = 20, vie
         if row.harm is None
     ]
     solutions = await list_solutions(database, SolutionFilter(project=project, limit=2 * limit), viewer=viewer)
-    known = [read_lesson(row) for row in lessons]
+    parsed = [read_lesson(row) for row in lessons]
     accepted = await list_accepted_rules(database, project=project, viewer=viewer)
     return ProjectMemory(
         next(iter(rows), None),
         await list_facts(database, FactFilter(project=project, limit=limit), viewer=viewer),
         [row for row in lessons if row.kind not in FRICTION_KINDS],
         [row for row in lessons if row.kind in FRICTION_KINDS],
-        [row for row in solutions if row.project == project and row.confirmed and not is_said(row, known)][:limit],
+        [row for row in solutions if row.project == project and row.confirmed and not is_said(row, parsed)][:limit],
         await list_procedures(database, ProcedureFilter(project=project, limit=limit), viewer=viewer),
         nights,
         await list_rules(database, project=project, limit=limit, viewer=viewer),

@@ -123,8 +123,8 @@ async def replay_blamed(
         raise UsageError(f"{without} is none of the lines that were told before this call, or is no longer known")
     attempts = []
     for items in (lines, [line for line in lines if line["id"] != without]):
-        told = [lesson_item(line["id"], line["text"]) for line in items]
-        log = await _ask_again(database, settings, blamed["session_id"], blamed["seq"], told, _choose(model, settings))
+        shown = [lesson_item(line["id"], line["text"]) for line in items]
+        log = await _ask_again(database, settings, blamed["session_id"], blamed["seq"], shown, _choose(model, settings))
         calls = [event.data for event in log if event.type is EventType.TOOL_CALL]
         arguments = [argument_texts(str(call["tool"]), redact_arguments(call["arguments"], redact)) for call in calls]
         attempts.append([" ".join(texts.values()) for texts in arguments])
@@ -138,10 +138,10 @@ def _choose(model: str | None, settings: Settings) -> str:
 
 
 async def _ask_again(
-    database: Database, settings: Settings, session_id: str, seq: int, told: Sequence[RecallItem], model: str
+    database: Database, settings: Settings, session_id: str, seq: int, shown: Sequence[RecallItem], model: str
 ) -> list[Event]:
     """Return what a model does in place of an event, told these lines as at a session's start."""
-    block = render_block(_NOTE, [Section("Known here:", told)], _TOKENS) if told else None
+    block = render_block(_NOTE, [Section("Known here:", shown)], _TOKENS) if shown else None
     patch = None if block is None else {"append": f"\n\n{block.text}"}
     overrides = Overrides(model=model, prompt_patch=patch)
     return await try_again(database, settings, session_id, seq, overrides=overrides, model_calls=MODEL_CALLS)

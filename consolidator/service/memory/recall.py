@@ -187,29 +187,29 @@ async def answer_query(
     hints = [_solution_item(row) for row in solutions if row not in sure]
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
-    wanted = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
+    ordered = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
     note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
-    block = render_block(note, [Section("", wanted)], token_budget)
+    block = render_block(note, [Section("", ordered)], token_budget)
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
-    return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
+    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked)
 
 
 def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
     """Return what a turn of many sentences says about the query."""
     text = str(item.data["text"])
-    told = ranked.question.excerpt(text, MAX_EXCERPT) if item.kind == "episode" else text
-    return item if told == text else reworded(item, told)
+    excerpt = ranked.question.excerpt(text, MAX_EXCERPT) if item.kind == "episode" else text
+    return item if excerpt == text else reworded(item, excerpt)
 
 
 async def _find_lessons(database: Database, question: PromptWords, scope: MemoryScope) -> list[RecallItem]:
     """Return the lessons of a project that say most of a question's words, the most helpful first."""
     if not scope.project or not question.words:
         return []
-    known = await load_lessons(database, scope)
-    covered = {id: round(question.coverage_of(lesson.line), 1) for id, lesson in known.items()}
-    best = sorted((id for id in known if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
-    return [lesson_item(id, known[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
+    lessons = await load_lessons(database, scope)
+    covered = {id: round(question.coverage_of(lesson.line), 1) for id, lesson in lessons.items()}
+    best = sorted((id for id in lessons if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
+    return [lesson_item(id, lessons[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
 
 
 async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
@@ -240,8 +240,8 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     items += [turn_item(turn, of_turns[turn.number]) for turn in turns]
     nearest: list[RecallItem] = []
     for item in sorted(items, key=lambda item: -item.score):
-        said = [other.searched for other in nearest if other.kind == item.kind == "episode"]
-        if not any(word_overlap(item.searched, text) >= MUCH_THE_SAME for text in said):
+        nearer_texts = [other.searched for other in nearest if other.kind == item.kind == "episode"]
+        if not any(word_overlap(item.searched, text) >= MUCH_THE_SAME for text in nearer_texts):
             nearest.append(item)
     return nearest[:MAX_NEAREST]
 
@@ -281,7 +281,7 @@ async def _without_hostile_commands(database: Database, items: Sequence[RecallIt
     for item in items:
         text = str(item.data["text"])
         is_told = item.kind == "fact" and item.data["id"] not in withheld
-        masked.append(item if is_told or (told := mask_commands(text)) == text else reworded(item, told))
+        masked.append(item if is_told or (masked_text := mask_commands(text)) == text else reworded(item, masked_text))
     return masked
 
 
@@ -310,9 +310,9 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, scope, query)
         ids = list({session for row in procedures for session in row.sessions})
-        asked = {message.session_id: message.first_words for message in await sessions.list_first_messages(conn, ids)}
-    said = {row.id: [asked[session] for session in row.sessions if session in asked] for row in procedures}
-    scored = [(query_coverage(words, [row.title, *row.goals, *said[row.id]]), row) for row in procedures]
+        first = {message.session_id: message.first_words for message in await sessions.list_first_messages(conn, ids)}
+    requests = {row.id: [first[session] for session in row.sessions if session in first] for row in procedures}
+    scored = [(query_coverage(words, [row.title, *row.goals, *requests[row.id]]), row) for row in procedures]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
     return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
@@ -392,8 +392,8 @@ async def _search_words(
         neighbourhoods = turns.score_neighbourhoods(CANDIDATES_PER_CHANNEL)
         channels.append(_scaled_channel(TURN, neighbourhoods, NEIGHBOURHOOD_WEIGHT, "words around it"))
     if facts is not None:
-        found = facts.score_documents(CANDIDATES_PER_CHANNEL)
-        channels.append(_scaled_channel(FACT, found, FACT_WEIGHT, "words of a fact"))
+        fact_scores = facts.score_documents(CANDIDATES_PER_CHANNEL)
+        channels.append(_scaled_channel(FACT, fact_scores, FACT_WEIGHT, "words of a fact"))
     word_of = {key: word for kind in (TURN, FACT) for key, word in zip(keys[kind], words, strict=True)}
     counts: dict[str, int] = {}
     for key, _, count in hits:
@@ -438,9 +438,9 @@ def _rank_hits(
     """Return the documents that hold some of the words, over all scopes; None if there are none."""
     refs: dict[int, list[bytes]] = {}
     documents: dict[int, int] = {}
-    wanted = set(keys)
+    word_keys = set(keys)
     for word, packed, count in hits:
-        if word in wanted:
+        if word in word_keys:
             refs.setdefault(word, []).append(packed)
             documents[word] = documents.get(word, 0) + count
     terms = [

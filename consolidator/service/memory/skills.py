@@ -72,8 +72,8 @@ async def create_skill(database: Database, procedure: ProcedureRow, explanation:
     ids = list(dict.fromkeys(proof["session_id"] for proof in explanation["evidence"]))
     async with database.connection() as conn:
         titles = await read_titles(conn, ids)
-    asked = order_goals(titles[id] for id in ids if id in titles)  # in these sessions, the most typical first
-    goals = [goal for goal in asked if text_harm(goal) is None]
+    goals_in_order = order_goals(titles[id] for id in ids if id in titles)  # in these sessions, the most typical first
+    goals = [goal for goal in goals_in_order if text_harm(goal) is None]
     name = skill_name(goals[0] if goals else procedure.title, procedure.id)
     return Skill(name, skill_text(name, procedure, explanation, goals))
 
@@ -93,8 +93,8 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
     where = f"the project {_last_part(procedure.project)}" if procedure.project else f"any project of {procedure.agent}"
     use = "" if goals else "when doing this"
     if goals:
-        asked = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
-        use = f"{asked},"
+        request = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
+        use = f"{request},"
     steps = f" ({_one_line(procedure.title)})" if goals else ""
     description = f"{title}{steps}. Use {use} in {where}; learned from {support}."
     values = {

@@ -58,8 +58,8 @@ def choose_profiles(profiles: Iterable[ToolProfile]) -> dict[str, ToolProfile]:
     """Return one profile of each tool: of the own and the shared one that with more roots (sessions or people)."""
     chosen: dict[str, ToolProfile] = {}
     for profile in profiles:
-        known = chosen.get(profile.symbol)
-        if known is None or (profile.roots, profile.calls) > (known.roots, known.calls):
+        better = chosen.get(profile.symbol)
+        if better is None or (profile.roots, profile.calls) > (better.roots, better.calls):
             chosen[profile.symbol] = profile
     return chosen
 

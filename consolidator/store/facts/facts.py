@@ -116,14 +116,14 @@ async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) 
 
 
 async def drop_unsupported(
-    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], kept: Sequence[str], now: datetime
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], supported: Sequence[str], now: datetime
 ) -> int:
     """Delete the facts of the reconciled attributes that nothing supports any more; return how many were deleted.
 
     Facts that a model had a part in are superseded instead: they keep their history.
     """
-    await _supersede_unsupported(conn, agent, attributes, kept=kept, now=now)
-    return await _delete_unsupported(conn, agent, attributes, kept=kept)
+    await _supersede_unsupported(conn, agent, attributes, kept=supported, now=now)
+    return await _delete_unsupported(conn, agent, attributes, kept=supported)
 
 
 async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:

@@ -39,10 +39,10 @@ async def read_items(conn: Connection, session: SessionRow, limit: int | None = 
 
     It reads from the end, and no more than the items and what was withdrawn between them.
     """
-    kept: list[KeptItem] = []
+    read_items: list[KeptItem] = []
     upto = session.head
-    while upto > session.pruned_to and (limit is None or len(kept) < limit):
-        missing = _BATCH if limit is None else limit - len(kept)
+    while upto > session.pruned_to and (limit is None or len(read_items) < limit):
+        missing = _BATCH if limit is None else limit - len(read_items)
         span = Span(session.id, session.pruned_to, upto, session.ingest_bounds)
         values = {**span.values(), "limit": min(_BATCH, missing + _MARGIN)}
         rows = await fetch_all(conn, EventRow, _SQL["read_backwards"], values)
@@ -50,8 +50,8 @@ async def read_items(conn: Connection, session: SessionRow, limit: int | None = 
             break
         standing, upto = _fold(rows, upto, missing)
         events = await complete(conn, standing)
-        kept += [KeptItem(event.seq, load_item(event.data[KEY])) for event in events]
-    return kept[::-1]
+        read_items += [KeptItem(event.seq, load_item(event.data[KEY])) for event in events]
+    return read_items[::-1]
 
 
 def _fold(rows: list[EventRow], upto: int, missing: int) -> tuple[list[EventRow], int]:
@@ -75,9 +75,9 @@ def dump_item(item: Mapping[str, Any]) -> Any:
     return json.dumps(item) if _has_wide_float(item) else item
 
 
-def load_item(kept: Any) -> dict[str, Any]:
+def load_item(value: Any) -> dict[str, Any]:
     """Return the item that `dump_item` was given."""
-    item: dict[str, Any] = json.loads(kept) if isinstance(kept, str) else kept
+    item: dict[str, Any] = json.loads(value) if isinstance(value, str) else value
     return item
 
 

@@ -82,7 +82,8 @@ async def list_facts(
         unused_since = datetime.fromisoformat(after[0]) if after[0] else None
     statement, columns_as_of = _select_facts(as_of)
     superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
-    if as_of is not None:
+
+    if as_of is not None:  # what was recorded by then; `valid_at` asks what held then, which may be learned late
         statement = statement.where(
             col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
         )
@@ -106,6 +107,7 @@ async def list_facts(
         statement = statement.where(col(FactTable.flagged).is_not(None))
     for condition in _fact_conditions(peer=visible_to, project=of_project):
         statement = statement.where(condition)
+
     is_unused = None if unused_since is None else _is_unused(unused_since)
     page = await fetch_page(
         conn,

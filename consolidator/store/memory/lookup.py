@@ -57,10 +57,10 @@ async def find_solutions_for_error(
     An error that is known, but has no fix, is not answered by another error's.
     """
     unsolved, limit = filters.include_unsolved, filters.limit
-    known = await _find_by_fingerprint(conn, filters, fingerprint=fingerprint, signature=signature, limit=limit)
-    if not known:
+    rows = await _find_by_fingerprint(conn, filters, fingerprint=fingerprint, signature=signature, limit=limit)
+    if not rows:
         return await _find_by_headline(conn, filters, text=text, include_unsolved=unsolved, limit=limit)
-    return [row for row in known if unsolved or row.body["fixes"]]
+    return [row for row in rows if unsolved or row.body["fixes"]]
 
 
 async def load_by_id(

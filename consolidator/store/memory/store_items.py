@@ -36,36 +36,36 @@ class ItemVectorsRow:
 
 
 async def get_items(
-    conn: Connection, wanted: Sequence[GetItem | ItemVectorsRow], now: datetime
+    conn: Connection, places: Sequence[GetItem | ItemVectorsRow], now: datetime
 ) -> list[StoreItemRow | None]:
     """Return each of some items; None for one that is not there, or expired."""
-    values = [{"namespace": _escape_all(item.namespace), "key": escape(item.key), "now": now} for item in wanted]
+    values = [{"namespace": _escape_all(item.namespace), "key": escape(item.key), "now": now} for item in places]
     results = await fetch_each(conn, StoreItemRow, _SQL["get"], values)
     return [rows[0] if rows else None for rows in results]
 
 
-async def search(conn: Connection, wanted: SearchItems, now: datetime) -> list[StoreItemRow]:
+async def search(conn: Connection, query: SearchItems, now: datetime) -> list[StoreItemRow]:
     """Return the items that a search wants, the latest first."""
-    values = _search_values(wanted, now) | {"limit": wanted.limit, "offset": wanted.offset}
+    values = _search_values(query, now) | {"limit": query.limit, "offset": query.offset}
     return await fetch_all(conn, StoreItemRow, _SQL["search"], values)
 
 
-async def read_vectors(conn: Connection, wanted: SearchItems, now: datetime) -> AsyncIterator[list[ItemVectorsRow]]:
+async def read_vectors(conn: Connection, query: SearchItems, now: datetime) -> AsyncIterator[list[ItemVectorsRow]]:
     """Yield the vectors of all items that a search may find, the latest first, some rows at a time."""
     async with conn.cursor("store_item_vectors", row_factory=class_row(ItemVectorsRow), binary=True) as cursor:
-        await cursor.execute(_SQL["vectors"], _search_values(wanted, now))
+        await cursor.execute(_SQL["vectors"], _search_values(query, now))
         while rows := await cursor.fetchmany(_VECTOR_ROWS):
             yield [replace(row, namespace=_unescape_all(row.namespace), key=unescape(row.key)) for row in rows]
 
 
-async def list_namespaces(conn: Connection, wanted: ListNamespaces, now: datetime) -> list[list[str]]:
+async def list_namespaces(conn: Connection, query: ListNamespaces, now: datetime) -> list[list[str]]:
     """Return the namespaces that hold items and fit the patterns, in their order."""
     values = {
-        **_range(_common_prefix(wanted.patterns)),
-        "patterns": as_jsonb([{**asdict(pattern), "labels": list(pattern.labels)} for pattern in wanted.patterns]),
-        "max_depth": wanted.max_depth,
-        "limit": wanted.limit,
-        "offset": wanted.offset,
+        **_range(_common_prefix(query.patterns)),
+        "patterns": as_jsonb([{**asdict(pattern), "labels": list(pattern.labels)} for pattern in query.patterns]),
+        "max_depth": query.max_depth,
+        "limit": query.limit,
+        "offset": query.offset,
         "now": now,
     }
     return [_unescape_all(labels) for labels in await fetch_column(conn, _SQL["namespaces"], values)]
@@ -96,12 +96,12 @@ async def refresh_items(conn: Connection, items: Sequence[StoreItemRow], now: da
     await execute_each(conn, _SQL["refresh"], values)
 
 
-def _search_values(wanted: SearchItems, now: datetime) -> dict[str, Any]:
+def _search_values(query: SearchItems, now: datetime) -> dict[str, Any]:
     conditions = [
         {"path": list(condition.path), "kind": condition.kind, "wanted": condition.operand}
-        for condition in wanted.conditions
+        for condition in query.conditions
     ]
-    return {**_range(wanted.prefix), "conditions": as_jsonb(conditions), "now": now}
+    return {**_range(query.prefix), "conditions": as_jsonb(conditions), "now": now}
 
 
 def _range(prefix: Sequence[str]) -> dict[str, Any]:

@@ -33,8 +33,8 @@ async def resolve_project(
     within = {"agent": agent or None, "peer": peer}
     if await fetch_value(conn, _SQL["is_known"], {"project": name, **within}):
         return name
-    known = await fetch_column(conn, _SQL["projects"], within)
-    match = match_project(name, known)
+    names = await fetch_column(conn, _SQL["projects"], within)
+    match = match_project(name, names)
     return (await find_projects(conn, [match])).get(match, match)
 
 
@@ -57,9 +57,9 @@ async def find_latest_agent(conn: Connection, project: str | None, *, but_channe
     return None if agent is None else str(agent)
 
 
-def match_project(name: str, known: Iterable[str]) -> str:
+def match_project(name: str, paths: Iterable[str]) -> str:
     """Return the one of the known projects that has a path, or a last part of its path; else the name."""
-    projects = sorted(set(known))
+    projects = sorted(set(paths))
     if name in projects:
         return name
     path = _without_end(name)

@@ -28,7 +28,7 @@ async def show_attention(page: PageRequest) -> Response:
     rows = page_rows[:SESSIONS]
     position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(page_rows) > SESSIONS else None
     after = page.read_moment("statements", "statements")
-    calls = [(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows]
+    calls = [(row, [(call, _show_call(attention)) for call, attention in row.attention.items()]) for row in rows]
     waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)
     page.state.badge = await services.badge.load(services.database, viewer, anew=True)
     return page.show(
@@ -47,9 +47,9 @@ async def show_attention(page: PageRequest) -> Response:
     )
 
 
-def _show_call(asked: dict[str, Any]) -> dict[str, Any]:
+def _show_call(attention: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked about a call, its arguments as lines of text."""
-    arguments = _read_arguments(asked.get("arguments"))
+    arguments = _read_arguments(attention.get("arguments"))
     items = arguments.items() if isinstance(arguments, dict) else [("", arguments)]
     shown = [
         (str(name), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
@@ -57,8 +57,8 @@ def _show_call(asked: dict[str, Any]) -> dict[str, Any]:
     ]
     left_out = max(len(shown) - MAX_ARGUMENTS, 0)
     return {
-        "kind": asked.get("kind"),
-        "tool": asked.get("tool"),
+        "kind": attention.get("kind"),
+        "tool": attention.get("tool"),
         "arguments": shown[:MAX_ARGUMENTS],
         "left_out": left_out,
     }

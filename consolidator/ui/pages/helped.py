@@ -47,9 +47,9 @@ async def show_helped(page: PageRequest) -> Response:
     first = min((row.monday for row in rows), default=last)
     first = min(first, last - timedelta(weeks=FEWEST - 1))
     count = (last - first).days // 7 + 1
-    known = {row.monday: row for row in rows}
+    row_of = {row.monday: row for row in rows}
     mondays = [first + timedelta(weeks=number) for number in range(count)]
-    weeks = [known.get(monday, WeekRow(monday, *(0,) * 8)) for monday in mondays]
+    weeks = [row_of.get(monday, WeekRow(monday, *(0,) * 8)) for monday in mondays]
     marks = [(LEFT + (WIDTH - LEFT) * number / count, monday) for number, monday in enumerate(mondays)]
     return page.show(
         "helped.html",

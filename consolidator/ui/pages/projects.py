@@ -46,20 +46,20 @@ async def show_brief(page: PageRequest) -> Response:
     name, text = filters["moment"] or "start", filters["text"] or ""
     if name not in MOMENTS:
         raise UsageError(f"a moment is one of: {', '.join(MOMENTS)}")
-    moment, _, asked = MOMENTS[name]
+    moment, _, needs_text = MOMENTS[name]
     rows = await list_projects(database, viewer=viewer)
     project = filters["project"] or next((row.project for row in rows if row.lessons), None)
     line = text if name == "call" else filters["command"]
     called = Situation(text, "Bash", {"command": line}, "") if line else Situation(text)
     preview = None
-    if text or not asked:
+    if text or not needs_text:
         preview = await preview_brief(database, moment, MemoryScope(filters["agent"], project), called, viewer=viewer)
     return page.show(
         "brief.html",
         filters=filters,
         name=name,
         moments=MOMENTS,
-        asked=asked,
+        asked=needs_text,
         rows=rows,
         project=project,
         agents=sorted({agent for row in rows for agent in row.agents}),

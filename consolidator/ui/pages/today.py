@@ -119,9 +119,9 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
     orders = [of_lessons[row.id] for row in news.lessons if row.kind == "order"]
     broke = [of_lessons[row.id] for row in news.lessons if row.kind in FRICTION_KINDS]
     runs = [of_lessons[row.id] for row in news.lessons if row.kind not in ("order", *FRICTION_KINDS)]
-    known = [read_lesson(row) for row in news.lessons]
+    lessons = [read_lesson(row) for row in news.lessons]
     again = {row.id: row.times for row in news.failed_again}
-    new = [row for row in news.solutions if row.id not in again and not is_said(row, known)]
+    new = [row for row in news.solutions if row.id not in again and not is_said(row, lessons)]
     fixes = [row for row in new if row.confirmed]
     broke = [
         *(_solution_line(row, again[row.id]) for row in news.failed_again),

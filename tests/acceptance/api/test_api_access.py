@@ -12,6 +12,7 @@ import pytest
 from consolidator.api.problems import MEDIA_TYPE, TYPE_PREFIX
 from consolidator.models.viewer import SCOPES
 from tests.acceptance.api.server import ApiServer, find_operations, make_sample
+from tests.support import QUICK
 
 KEY = "main:web:mara"
 NOBODY = "01K0NOTHINGOFTHISNAME00000"
@@ -28,14 +29,14 @@ def session_id(api: ApiServer) -> str:
 
 
 def request_each(
-    api: ApiServer, session_id: str, token: str | None, **headers: str
+    api: ApiServer, session_id: str, token: str | None, *, first: int = 0, step: int = 1, **headers: str
 ) -> list[tuple[Any, httpx2.Response]]:
-    """Make a request of every operation; return each with its answer."""
+    """Make a request of every operation, or of each `step` from the `first` on; return each with its answer."""
     document = api.openapi()
     sent = {} if token is None else {"authorization": f"Bearer {token}"}
     answered = []
     with httpx2.Client(base_url=api.address, headers={**sent, **headers}, timeout=300) as client:
-        for method, path, described in find_operations(document):
+        for method, path, described in find_operations(document)[first::step]:
             filled = path.replace("{session_id}", session_id)
             filled = re.sub(r"\{\w+\}", NOBODY, filled)
             query = {
@@ -63,7 +64,10 @@ def check_problem(answer: httpx2.Response, slug: str) -> None:
     assert problem["next"]
 
 
-@pytest.mark.parametrize("kind", ["missing", "wrong", "expired", "revoked", "cut off", "basic", "twice"])
+KINDS = ("missing", "wrong", "expired", "revoked", "cut off", "basic", "twice")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_route_answers_without_a_right_token(api: ApiServer, session_id: str, kind: str) -> None:
     before = show(api, session_id)
     token: str | None = None
@@ -81,7 +85,8 @@ def test_no_route_answers_without_a_right_token(api: ApiServer, session_id: str,
         headers = {"authorization": f"Basic {api.owners_token}"}
     elif kind == "twice":
         token = f"{api.owners_token}, Bearer {api.owners_token}"
-    for (_, path, _), answer in request_each(api, session_id, token, **headers):
+    part = {"first": KINDS.index(kind) % 3, "step": 3} if QUICK else {}  # in CI each route meets two kinds or more
+    for (_, path, _), answer in request_each(api, session_id, token, **part, **headers):  # type: ignore[arg-type]
         assert answer.status_code == 401, path
         check_problem(answer, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Bearer")

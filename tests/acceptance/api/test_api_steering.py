@@ -9,7 +9,7 @@ from consolidator.clock import FrozenClock
 from consolidator.settings import Settings
 from tests.acceptance.api.server import ApiServer
 from tests.conftest import NOON
-from tests.support import run_cli, run_job
+from tests.support import run_here, run_job
 
 
 def run_night(api: ApiServer, home: Path, *, hours: int) -> None:
@@ -38,6 +38,6 @@ def test_a_fact_tells_what_became_of_the_task_that_it_was_steered_in(api: ApiSer
     assert "steered once; the task after it: 1 failed" in explanation["lines"]
     assert [(proof["quote"], proof["steer"]) for proof in explanation["evidence"]] == [(words, "failed")]
     environment = {"CONSOLIDATOR_HOME": str(tmp_path), "CONSOLIDATOR_DATABASE_URL": api.dsn, "PATH": "/usr/bin:/bin"}
-    assert "steered once" in run_cli("explain", fact["id"], environment=environment).stdout
-    learned = run_cli("learned", environment=environment)
+    assert "steered once" in run_here("explain", fact["id"], environment=environment).stdout
+    learned = run_here("learned", environment=environment)
     assert "people steered once; the task after it: 1 failed" in learned.stderr

@@ -30,7 +30,7 @@ from tests.acceptance.browser import check_page, open_browser
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person, session_name
-from tests.support import PATIENCE, log_events, run_cli, run_job, user_message
+from tests.support import PATIENCE, QUICK, log_events, run_here, run_job, user_message
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
@@ -146,7 +146,7 @@ def service_environment(served: ApiServer) -> dict[str, str]:
 
 def make_link(served: ApiServer) -> str:
     """Return a link that `consolidator ui` prints for the running service."""
-    printed = run_cli("ui", "--no-browser", "--json", environment=service_environment(served)).stdout
+    printed = run_here("ui", "--no-browser", "--json", environment=service_environment(served)).stdout
     return str(json.loads(printed)["url"])
 
 
@@ -186,12 +186,13 @@ def quiet(person: Page, served: ApiServer) -> Iterator[None]:
 
 
 def check_looks(person: Page, name: str) -> None:
-    """Check a page light, dark and narrow, and keep a picture of each."""
+    """Check a page light, dark and narrow, and keep a picture of each, as nobody looks at in CI."""
     SCREENSHOTS.mkdir(exist_ok=True)
     for look, (width, scheme) in LOOKS.items():
         person.set_viewport_size({"width": width, "height": 900})
         person.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
+        if not QUICK:
+            person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
         check_page(person, f"{name} {look}")
     person.set_viewport_size({"width": 1280, "height": 900})
     person.emulate_media(color_scheme="light")

@@ -35,9 +35,10 @@ from consolidator.store.queries import load
 from tests.integration.locks import wait_for_lock
 from tests.support import (
     assert_invariants,
+    count_examples,
     log_events,
     read_memory,
-    run_cli,
+    run_here,
     run_job,
     tool_call,
     tool_result,
@@ -80,7 +81,9 @@ async def blobs(conn: Connection) -> int:
 
 
 @examples(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(80),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(content=values, extra=st.dictionaries(texts, values, max_size=3), padding=st.sampled_from([0, 1, 3]))
 async def test_any_payload_comes_back_as_it_was(
@@ -324,12 +327,12 @@ async def test_commands_name_what_is_lost_and_end_with_another_exit_code(
     await run_job(database, settings)
     await damage_blobs(database, DAMAGES["rewritten"])
     for options in ([], ["s", "--bundle"]):
-        done = run_cli("export", *options, "-o", str(tmp_path / "out"), environment=environment, code=4)
+        done = run_here("export", *options, "-o", str(tmp_path / "out"), environment=environment, code=4)
         assert "session s, event 2: the blob of its 'text' is lost (blob://sha256/" in done.stderr
         assert "I prefer tabs." in (tmp_path / "out").read_text()
     for options in ([], ["--replace"]):
-        done = run_cli("backfill", "--reprocess", *options, environment=environment, code=7)
+        done = run_here("backfill", "--reprocess", *options, environment=environment, code=7)
         assert "Traceback" not in done.stderr
-    assert "event 2: log: session s, event 2: the blob of its 'text' is lost" in run_cli(
+    assert "event 2: log: session s, event 2: the blob of its 'text' is lost" in run_here(
         "backfill", "--reprocess", environment=environment, code=7
     ).stderr.replace("\n", " ")

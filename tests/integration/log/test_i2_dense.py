@@ -25,7 +25,7 @@ from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult
 from consolidator.store.sessions import sessions
 from tests.integration.locks import wait_for_lock
-from tests.support import assistant_response, log_events, user_message
+from tests.support import assistant_response, count_examples, log_events, user_message
 
 EPOCH = 2  # of every session in the property
 _numbers = count()
@@ -80,7 +80,9 @@ async def attempt(database: Database, run: int, number: int, write: Write) -> Ap
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(writes, min_size=2, max_size=12))
 async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Write]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.model.extraction import Known
+from consolidator.jobs.model.extraction import Prior
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
@@ -441,12 +441,12 @@ def test_a_question_shows_what_each_of_its_sessions_may_show_anew() -> None:
         for name, said in (("cache", "a commit"), ("parser", "a commit"))
     ]
     words = ProjectWords(tuple(frozenset({"commit", "odd", "py", "x"}) for _ in range(9)))
-    hint = Known("", tuple(known), words).hint(chunks, 2400)
+    hint = Prior("", tuple(known), words).hint(chunks, 2400)
     assert ["The cache of" in hint, "The parser of" in hint, "The router of" in hint, "The commit of" in hint] == [
         True, True, False, False,
     ]  # fmt: skip
     assert hint.count("failed") == 9
-    assert len(Known("", tuple(known), words).hint(chunks, 40)) < 100  # a small window
+    assert len(Prior("", tuple(known), words).hint(chunks, 40)) < 100  # a small window
 
 
 COMMITTED = [

@@ -37,7 +37,7 @@ from tests.nights import (
     wait_for_lock_waiters,
     workday_events,
 )
-from tests.support import PATIENCE, assert_invariants, in_thread, later, log_events, read_memory, run_cli, user_message
+from tests.support import PATIENCE, assert_invariants, in_thread, later, log_events, read_memory, run_here, user_message
 
 WORKDAY_EVENTS = len(workday_events(0))
 LOCK_CANDIDATES = "lock table candidate in exclusive mode"
@@ -120,7 +120,7 @@ async def test_a_rehearsal_shows_what_would_be_learned_and_writes_nothing(
     await log_workdays(database, 3)
     before = await dump_tables(database)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
-    output = (await in_thread(run_cli, "backfill", "--dry-run", environment=environment)).stdout
+    output = (await in_thread(run_here, "backfill", "--dry-run", environment=environment)).stdout
     assert f"would read {3 * WORKDAY_EVENTS} events of 3 sessions; nothing was written" in output
     assert "tabs for indentation" in output
     assert "get_user" in output
@@ -196,7 +196,7 @@ async def test_a_killed_backfill_goes_on_where_it_was(
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
     run = await _kill_backfill(database, environment, *since, lock=LOCK_CANDIDATES)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()
-    done = json.loads((await in_thread(run_cli, "backfill", *since, "--json", environment=environment)).stdout)
+    done = json.loads((await in_thread(run_here, "backfill", *since, "--json", environment=environment)).stdout)
     assert (done["run"], done["status"], done["seen"]) == (run, "done", 5 * WORKDAY_EVENTS)
     assert await read_memory(database) == expected
     assert await all_learned(database)
@@ -215,7 +215,7 @@ async def test_a_killed_replacement_goes_on_and_leaves_memory_as_it_was(
     words = ("--reprocess", "--replace")
     run = await _kill_backfill(database, environment, *words, lock=LOCK_DIGESTS)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()
-    done = json.loads((await in_thread(run_cli, "backfill", *words, "--json", environment=environment)).stdout)
+    done = json.loads((await in_thread(run_here, "backfill", *words, "--json", environment=environment)).stdout)
     assert (done["run"], done["status"]) == (run, "done")
     assert await read_memory(database) == expected
     assert await query_rows(database, SELECT_STAMPS) == stamps
@@ -259,7 +259,7 @@ async def test_what_differs_is_shown_and_replaced_only_on_request(
         await conn.execute("update procedure set title = 'an old title', support = 1, rank = 0")
     wrong = await dump_tables(database)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
-    shown = (await in_thread(run_cli, "backfill", "--reprocess", environment=environment)).stdout
+    shown = (await in_thread(run_here, "backfill", "--reprocess", environment=environment)).stdout
     assert "add --replace to write these changes" in shown
     assert "tabs for indentation" in shown
     assert await dump_tables(database) == wrong

@@ -35,7 +35,16 @@ from tests.nights import (
     run_next_night,
     workday_events,
 )
-from tests.support import PATIENCE, assert_invariants, log_events, read_memory, tool_call, tool_result, user_message
+from tests.support import (
+    PATIENCE,
+    assert_invariants,
+    count_examples,
+    log_events,
+    read_memory,
+    tool_call,
+    tool_result,
+    user_message,
+)
 
 LENGTH = len(workday_events(0))
 COUNTS = ("seen", "learned", "nothing", "deferred", "dead")
@@ -175,7 +184,7 @@ def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> Non
 
 
 @examples(
-    max_examples=4,
+    max_examples=count_examples(4),
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

@@ -19,10 +19,10 @@ from consolidator.store.calls import digests
 from tests.integration.conftest import OpenDatabase
 from tests.logs import NightPlan, ScriptedSession, Story, make_story, steer_tasks
 from tests.nights import all_learned, assert_ledger_balances, limit_records, open_replica
-from tests.support import FULL, assert_invariants, log_events, read_memory
+from tests.support import FULL, assert_invariants, count_examples, log_events, read_memory
 
 PROPERTY = settings(
-    max_examples=50 if FULL else 4,
+    max_examples=50 if FULL else count_examples(4),
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # a seed does not shrink

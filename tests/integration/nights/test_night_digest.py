@@ -24,7 +24,7 @@ from consolidator.service.nights import night_digest, receivers
 from consolidator.service.nights.runs import run_job
 from consolidator.settings import Settings
 from tests.nights import failed_command_events, log_workdays, query_number, query_rows
-from tests.support import in_thread, later, log_events, run_cli, user_message
+from tests.support import in_thread, later, log_events, run_here, user_message
 
 SECRET = "hush5ecret"
 DAY = timedelta(days=1)
@@ -98,7 +98,7 @@ async def test_a_night_tells_a_webhook_and_a_file_what_is_new(
         "CONSOLIDATOR_QUIET_MINUTES": "0",
         "PYTHONWARNINGS": "error,ignore:'imghdr' is deprecated",
     }
-    shown = await in_thread(run_cli, "run", "consolidation", environment=environment)
+    shown = await in_thread(run_here, "run", "consolidation", environment=environment)
     (message,) = webhook.messages
     assert message["title"].startswith("What your agents learned by 2026-03-02: ")
     assert "consolidator rules" in message["message"]
@@ -107,13 +107,13 @@ async def test_a_night_tells_a_webhook_and_a_file_what_is_new(
     assert text.startswith(f"# {message['title']}\n\nSince ")
     assert text.index("consolidator rules") < text.index("**New facts**") < text.index("**New solutions")
     assert file.stat().st_mode & 0o777 == 0o600
-    again = await in_thread(run_cli, "run", "consolidation", environment=environment)  # by hand: no night of its own
-    config = await in_thread(run_cli, "config", environment=environment)
+    again = await in_thread(run_here, "run", "consolidation", environment=environment)  # by hand: no night of its own
+    config = await in_thread(run_here, "config", environment=environment)
     assert (len(webhook.messages), file.read_text()) == (1, text)
     assert SECRET not in "".join(run.stdout + run.stderr for run in (shown, again, config))
-    sent = await in_thread(run_cli, "learned", "--send", environment=environment)
+    sent = await in_thread(run_here, "learned", "--send", environment=environment)
     assert sent.stdout == f"sent: {webhook.messages[1]['title']}\n"
-    preview = await in_thread(run_cli, "learned", "--digest", environment=environment)
+    preview = await in_thread(run_here, "learned", "--digest", environment=environment)
     assert preview.stdout in file.read_text().replace("# ", "")
 
 

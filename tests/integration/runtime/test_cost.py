@@ -20,7 +20,7 @@ from consolidator.service.sessions.reruns import rerun_session
 from consolidator.testing import ModelServer
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, open_agent, send_and_collect
-from tests.support import assert_invariants, log_events, run_cli
+from tests.support import assert_invariants, log_events, run_here
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
@@ -35,10 +35,9 @@ async def spend(
     async with database.transaction() as conn:
         now = database.clock.now()
         reserve = plan_reserve(
-            session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
-            strategy=strategy,
-        )  # fmt: skip
-        call = await reserve_spend(conn, {**reserve, "turn": turn})
+            session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR
+        )
+        call = await reserve_spend(conn, {**reserve, "strategy": strategy, "turn": turn})
         if usage is not None:
             await settle_spend(conn, call, usage, now=now)
 
@@ -142,6 +141,6 @@ async def test_a_sessions_costs_are_what_its_cap_counts_sub_agents_and_branches_
         plan = await plan_erasure(database, session=children[0])
         await erase_sessions(database, agent.harness.settings, plan, reason="asked to")
         assert (await costs_by(database, "model", session_id=session.id))["all"].cost == row.cost
-    shown = json.loads(run_cli("cost", "--session", session.id, "--json", environment=environment).stdout)
+    shown = json.loads(run_here("cost", "--session", session.id, "--json", environment=environment).stdout)
     assert Decimal(shown["total"]["cost"]) == row.cost
     await assert_invariants(database)

@@ -38,11 +38,14 @@ async def open_capped_session(database: Database, cap: Decimal | None, **columns
         await conn.execute("update session set max_cost = %s, lease_epoch = 3", [cap])
 
 
-async def reserve(database: Database, **more: object) -> str:
+async def reserve(
+    database: Database, *, message: str | None = None, strategy: str | None = None, **more: object
+) -> str:
     """Reserve for a call of 1,000 tokens in and 100 out."""
     values = {"model": MODEL, "input_tokens": 1000, "max_tokens": 100, "now": database.clock.now(), **more}
     async with database.transaction() as conn:
-        return await reserve_spend(conn, plan_reserve("one", **values))  # type: ignore[arg-type]
+        planned = plan_reserve("one", **values) | {"message": message, "strategy": strategy}  # type: ignore[arg-type]
+        return await reserve_spend(conn, planned)
 
 
 async def settle(database: Database, call: str, usage: Usage | None) -> Decimal | None:
@@ -59,7 +62,7 @@ async def load_money(database: Database) -> tuple[Any, Any]:
 
 async def test_a_call_is_set_aside_before_and_settled_after(database: Database) -> None:
     await open_capped_session(database, Decimal(1))
-    call = await reserve(database, session_model=MODEL, strategy="budget", message_id="m1", epoch=3)
+    call = await reserve(database, session_model=MODEL, strategy="budget", message="m1", epoch=3)
     assert await load_money(database) == (0, MOST)
     cost = await settle(database, call, Usage(900, 400, 50))
     assert cost == calculate_cost(MODEL, input_tokens=900, cached_tokens=400, output_tokens=50)

@@ -21,7 +21,7 @@ from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import run_next_night
 from tests.runtime import KEY, SECRET, Replies, open_agent, read_log, send_and_collect
-from tests.support import in_thread, read_memory, run_cli
+from tests.support import in_thread, read_memory, run_here
 
 
 def writes(mode: EditMode, text: str, old: str | None = None) -> ScriptedReply:
@@ -181,7 +181,7 @@ async def test_the_command_line_shows_and_changes_it(
     own = {**environment, "EDITOR": str(tmp_path / "editor")}
 
     async def run(*options: str, code: int = 0) -> str:
-        done = await in_thread(run_cli, "session", "notes", session.id, *options, environment=own, code=code)
+        done = await in_thread(run_here, "session", "notes", session.id, *options, environment=own, code=code)
         return " ".join((done.stdout + done.stderr).split())
 
     assert "is empty" in await run()

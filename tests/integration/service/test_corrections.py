@@ -30,7 +30,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
 from tests.nights import query_number, query_rows
 from tests.oracle import fact_json, parse_lines, with_model
-from tests.support import assert_invariants, in_thread, log_events, run_cli, run_job, user_message
+from tests.support import assert_invariants, in_thread, log_events, run_here, run_job, user_message
 
 DAY = timedelta(days=1)
 NPM, PNPM = "Our package manager is npm.", "Our package manager is pnpm."
@@ -229,18 +229,18 @@ async def test_the_command_line_says_what_it_did(
     await learn_from(database, clock, settings, NPM)
     fact_id = (await single_fact(database)).id
     for option, moment, shown in (("--as-of", "2026-03-03T13:00:00Z", True), ("--valid-at", "2026-03-02", False)):
-        done = await in_thread(run_cli, "facts", option, moment, environment=environment)
+        done = await in_thread(run_here, "facts", option, moment, environment=environment)
         assert ("npm" in done.stdout) is shown, (option, moment)
-    done = await in_thread(run_cli, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
+    done = await in_thread(run_here, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await list_facts(database))[0].id
-    done = await in_thread(run_cli, "facts", "--undo", new, environment=environment)
+    done = await in_thread(run_here, "facts", "--undo", new, environment=environment)
     assert "believed again: The package manager is npm." in done.stdout + done.stderr
-    await in_thread(run_cli, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
-    done = await in_thread(run_cli, "forget", new, environment=environment)
+    await in_thread(run_here, "facts", "--correct", fact_id, "We use yarn.", environment=environment)
+    done = await in_thread(run_here, "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
     for words, code in (("forget nobody", 3), (f"facts --correct {new}", 2), ("facts --accept nobody", 3)):
-        done = await in_thread(run_cli, *words.split(), environment=environment, code=code)
+        done = await in_thread(run_here, *words.split(), environment=environment, code=code)
         assert "Traceback" not in done.stderr
     with pytest.raises(UsageError):
         await correct_fact(database, new, "x" * 500)

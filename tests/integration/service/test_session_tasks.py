@@ -14,7 +14,7 @@ from consolidator.runtime.session.tasks import finish_task, list_tasks, start_ta
 from consolidator.service.log.record import record_events
 from consolidator.testing import ModelServer
 from tests.runtime import KEY, open_agent
-from tests.support import in_thread, run_cli
+from tests.support import in_thread, run_here
 
 
 async def test_only_who_reaches_the_session_and_may_write_changes_its_tasks(database: Database) -> None:
@@ -55,15 +55,15 @@ async def test_a_recorded_session_has_its_own_tasks(database: Database) -> None:
 async def test_the_command_line_starts_lists_and_finishes(database: Database, environment: dict[str, str]) -> None:
     async with ModelServer() as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
-    started = await in_thread(run_cli, "session", "task", session.id, "Fix the build", environment=environment)
+    started = await in_thread(run_here, "session", "task", session.id, "Fix the build", environment=environment)
     assert "is open: Fix the build" in started.stdout
-    again = await in_thread(run_cli, "session", "task", session.id, "Another", environment=environment, code=2)
+    again = await in_thread(run_here, "session", "task", session.id, "Another", environment=environment, code=2)
     assert "finish it before another one starts" in " ".join(again.stderr.split())
     finished = await in_thread(
-        run_cli, "session", "task", "--finish", session.id, "success", "--note", "green", environment=environment
+        run_here, "session", "task", "--finish", session.id, "success", "--note", "green", environment=environment
     )
     assert "has ended: success" in finished.stdout
-    listed = await in_thread(run_cli, "session", "task", session.id, "--json", environment=environment)
+    listed = await in_thread(run_here, "session", "task", session.id, "--json", environment=environment)
     (row,) = json.loads(listed.stdout)
     assert (row["title"], row["outcome"], row["note"], row["started_by"]) == (
         "Fix the build", "success", "green", "user:cli",

@@ -6,7 +6,7 @@ import plistlib
 from pathlib import Path
 
 from consolidator.formats.agent_folders import VARIABLES
-from consolidator.hooks.program import _KEPT
+from consolidator.hooks.program import _VARIABLES
 from consolidator.service.clients.user_service import (
     LABEL,
     render_service,
@@ -41,4 +41,4 @@ def test_the_service_looks_for_logs_where_this_environments_agents_leave_them() 
     agent = plistlib.loads(render_service(PYTHON, DATA, environment, "darwin").encode())
     assert agent["EnvironmentVariables"] == {"CONSOLIDATOR_HOME": str(DATA), "CODEX_HOME": "/data/codex 1"}
     assert '\nEnvironment="CODEX_HOME=/data/codex 1"\n' in render_service(PYTHON, DATA, environment, "linux")
-    assert set(VARIABLES) <= set(_KEPT)  # the hook service, too
+    assert set(VARIABLES) <= set(_VARIABLES)  # the hook service, too

@@ -18,6 +18,7 @@ from consolidator.context.messages import MessageFormat, render_messages
 from consolidator.llm.tokens import estimate_tokens
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from tests.support import count_examples
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 CALL_IDS = st.sampled_from(["a", "b", "c", "strange id: \u00e9", "x" * 60])
@@ -169,7 +170,7 @@ def list_call_pairs(turns: Sequence[Turn]) -> list[tuple[int, int]]:
     return sorted((call.seq, call.result_seq) for turn in turns for call in turn.calls)
 
 
-@hypothesis_settings(max_examples=50)
+@hypothesis_settings(max_examples=count_examples(50))
 @given(LOGS, st.integers(20, 2000))
 def test_compacting_parts_no_call_from_its_result(log: list[Event], keep: int) -> None:
     conversation = build_conversation(log)

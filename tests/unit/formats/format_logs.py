@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, settings
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
+from tests.support import count_examples
 
 # No deadline: a busy machine must not fail a test.
-NO_DEADLINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+NO_DEADLINE = settings(deadline=None, max_examples=count_examples(60), suppress_health_check=[HealthCheck.too_slow])
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from consolidator.errors import UsageError
 from consolidator.jobs.cron import WallClockTrigger, last_due, next_due
+from tests.support import count_examples
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo")
@@ -94,7 +95,7 @@ def test_every_day_of_a_year_has_one_night(timezone: str) -> None:
     assert days == sorted(days)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=count_examples(150), deadline=None, derandomize=True)
 @given(
     expression=st.sampled_from(EXPRESSIONS),
     timezone=st.sampled_from(ZONES),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from consolidator.llm.redaction.redact import redact, redact_json
+from tests.support import QUICK
 
 
 def random_text(length: int, letters: str = string.ascii_letters + string.digits) -> str:
@@ -233,8 +234,8 @@ def test_values_of_json_are_hidden_as_in_a_text(value: Any, hidden: Any) -> None
     ],
 )
 def test_a_hostile_text_of_such_places_is_taken_in_full(piece: str) -> None:
-    text = piece * (60_000 // len(piece))
-    assert redact(redact(text)) == redact(text)
+    hidden = redact(piece * (60_000 // len(piece)))
+    assert redact(hidden) == hidden
 
 
 MIXED = "Hq4tR9xBm2Lw7ZkP"
@@ -453,5 +454,5 @@ def test_what_stands_in_an_unusual_place_but_is_no_credential_is_left(text: str)
     ["password,", "| token ", "\\\n", "%22token", "\u200b", "echo x > ", "a,password\nx,y\n", KEY_LINES[0] + "\n"],
 )
 def test_a_hostile_text_of_unusual_places_is_taken_in_full(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
-    assert redact(redact(text)) == redact(text)
+    hidden = redact(piece * ((100_000 if QUICK else 1_000_000) // len(piece)))
+    assert redact(hidden) == hidden

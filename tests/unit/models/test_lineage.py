@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.models.lineage import Lineage, LineageRange, own_range
+from tests.support import count_examples
 
 Event = tuple[str, int]  # the session whose log holds it, and its seq there
 
@@ -80,7 +81,7 @@ def read(lineage: Lineage, after: int, upto: int) -> dict[int, Event]:
 
 
 @given(trees(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 def test_each_session_reads_what_a_straight_copy_holds(sessions: list[Session], data: st.DataObject) -> None:
     for session in sessions:
         lineage = session.lineage
@@ -98,7 +99,7 @@ def test_each_session_reads_what_a_straight_copy_holds(sessions: list[Session], 
 
 
 @given(trees(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 def test_everything_after_the_last_hole_can_be_read(sessions: list[Session], data: st.DataObject) -> None:
     session = sessions[-1]
     pruned = {other.id: data.draw(st.none() | st.integers(0, 8)) for other in sessions}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -166,6 +167,14 @@ def test_every_variable_is_a_setting(path: Path) -> None:
     assert variables <= settings
 
 
+@cache
+def load_program() -> TyperGroup:
+    """Return the command line, which keeps the commands that it has loaded."""
+    program = get_command(app)
+    assert isinstance(program, TyperGroup)
+    return program
+
+
 def command_options(command: Any) -> set[str]:
     """Return the options of a command."""
     return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
@@ -173,8 +182,7 @@ def command_options(command: Any) -> set[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_command_and_option_is_real(path: Path) -> None:
-    program = get_command(app)
-    assert isinstance(program, TyperGroup)
+    program = load_program()
     for example in re.findall(r"(?:^\$ |`)consolidator ([a-z][^`\n|>#]*)", path.read_text(), re.MULTILINE):
         words = example.split()
         command = program.get_command(None, words[0])  # type: ignore[arg-type]

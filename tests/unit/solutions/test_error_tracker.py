@@ -24,6 +24,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariab
 from consolidator.memory.solutions.error_tracker import WINDOW, ErrorTracker
 from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.models.event import Event
+from tests.support import count_examples
 
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 LABELS = DATA / "labels" / "error_solutions.jsonl"
@@ -364,7 +365,7 @@ def random_calls(seed: int, count: int) -> Iterator[CompletedCall]:
             )
 
 
-@settings(max_examples=60)
+@settings(max_examples=count_examples(60))
 @given(st.integers(0, 10_000), st.integers(1, 120), st.data())
 def test_any_cut_into_nights_gives_the_same_records(seed: int, count: int, data: st.DataObject) -> None:
     uncut = ErrorTracker(redact)

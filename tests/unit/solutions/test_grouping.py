@@ -19,6 +19,7 @@ from consolidator.memory.solutions.grouping import (
     build_solutions,
 )
 from consolidator.memory.solutions.solution import Solution, solution_id
+from tests.support import count_examples
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
 CallSpec = tuple[str, Any, bool, str]
@@ -267,7 +268,7 @@ RESULTS = st.sampled_from(
 SESSIONS = st.lists(st.lists(st.tuples(COMMANDS, st.booleans(), RESULTS), max_size=12), min_size=1, max_size=5)
 
 
-@settings(max_examples=50)
+@settings(max_examples=count_examples(50))
 @given(SESSIONS, st.randoms(use_true_random=False))
 def test_the_order_of_sessions_never_changes_solutions(
     sessions: list[list[tuple[str, bool, str]]], random: Any
