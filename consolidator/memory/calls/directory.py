@@ -1,10 +1,11 @@
-"""Tell in which directory a call runs, as far as the call itself says it.
+"""Tell in which directory a call runs: as far as the call itself says it, or from where the shell was before it.
 
-Pure. The directory that a shell kept from an earlier call is not known here.
+Pure. Where a shell was is known of logs that say it with each call.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ _CD = re.compile(
     r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd)\s+(?:--\s+)?(\"[^\"\n]+\"|'[^'\n]+'|[^\s;&|()]+)"
     r"\s*(?:>\s*/dev/null\s*)?(?:&&|;|\n)"
 )
+_LATER_CD = re.compile(r"(?:[;&|\n(]|^)\s*(?:cd|pushd|popd)\b")
 
 
 def call_directory(tool: str, arguments: Any) -> str | None:
@@ -38,6 +40,29 @@ def line_directory(line: str, start: str | None = None) -> str | None:
         directory = _join(directory, _normalize(match[1].strip("'\"")))
         position = match.end()
     return directory
+
+
+def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> str | None:
+    """Return where a shell call runs, below `root`: "" for that folder itself, a whole path for one elsewhere.
+
+    `cwd` is where the shell was before it. None where that is unknown, or the line runs its parts in several folders.
+    """
+    line = shell_command(tool, arguments)
+    if line is None or not cwd or not root or _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]):
+        return None
+    directory = _join(_normalize(cwd), call_directory(tool, arguments) or ".")
+    return place_below(directory, root) if directory.startswith("/") and "$" not in directory else None
+
+
+def place_below(directory: str, root: str) -> str:
+    """Return where a directory lies below a folder: "" for the folder itself, the whole path for one elsewhere."""
+    path, above = posixpath.normpath(directory), posixpath.normpath(root).rstrip("/")
+    return path[len(above) + 1 :] if f"{path}/".startswith(f"{above}/") else path
+
+
+def name_folder(place: str) -> str:
+    """Return a directory below the project's folder in words."""
+    return "the project root" if place in ("", ".") else f"`{place.replace('`', chr(39))}/`"
 
 
 def strip_cd(line: str) -> str:

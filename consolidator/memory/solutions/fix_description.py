@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls.argument_summary import shorten
+from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
@@ -41,7 +42,10 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
     if record.change in ("none", "spacing"):
         return "the same call" + " with other indentation or line breaks" * (record.change == "spacing")
     if is_shell_symbol(record.symbol):
-        directory = record.resolver_directory
+        directory, place = record.resolver_directory, record.moved_to
+        if place is not None and not place.startswith("/"):
+            return f"ran `{shorten(resolving, MAX_COMMAND)}` in {name_folder(place)}"
+        directory = place or directory
         is_elsewhere = directory is not None and directory != record.directory
         prefix = f"cd {shorten_paths(directory)} && " if directory is not None and is_elsewhere else ""
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"

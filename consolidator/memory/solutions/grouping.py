@@ -79,7 +79,7 @@ class FixOutcome(Plain):
             forms = tuple(case.form.key for case in forms_of_record(record))
             if not forms and describe_fix(record):
                 forms = (NO_FORM,)
-        in_vain = [form_of_attempt(record, attempt.arguments, attempt.directory) for attempt in record.attempts]
+        in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place) for a in record.attempts]
         in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
         failed = {case.form.key for cases in in_vain for case in cases}
         works = record.status == "resolved" and record.outcome == "worked"
