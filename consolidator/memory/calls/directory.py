@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from consolidator.memory.calls.symbols import shell_command
@@ -48,10 +48,15 @@ def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> 
     `cwd` is where the shell was before it. None where that is unknown, or the line runs its parts in several folders.
     """
     line = shell_command(tool, arguments)
-    if line is None or not cwd or not root or _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]):
+    if line is None or not cwd or not root or changes_folder(line):
         return None
     directory = _join(_normalize(cwd), call_directory(tool, arguments) or ".")
     return place_below(directory, root) if directory.startswith("/") and "$" not in directory else None
+
+
+def changes_folder(line: str) -> bool:
+    """Whether a command line changes its directory after the `cd`s that start it: its parts run in several."""
+    return _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]) is not None
 
 
 def place_below(directory: str, root: str) -> str:
@@ -63,6 +68,12 @@ def place_below(directory: str, root: str) -> str:
 def name_folder(place: str) -> str:
     """Return a directory below the project's folder in words."""
     return "the project root" if place in ("", ".") else f"`{place.replace('`', chr(39))}/`"
+
+
+def name_folders(places: Sequence[str]) -> str:
+    """Return directories below the project's folder in words, of which each will do."""
+    *before, last = map(name_folder, places)
+    return f"{', '.join(before)} or {last}" if before else last
 
 
 def strip_cd(line: str) -> str:

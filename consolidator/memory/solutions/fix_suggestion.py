@@ -80,8 +80,10 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
-        is_place = form.kind == "place"
-        bound = (failed and failed.run_in(form.constants)) if is_place else form.bind(line, texts, fix["values"])
+        if form.kind == "place":
+            bound = None if failed is None else failed.run_in(form.constants)
+        else:
+            bound = form.bind(line, texts, fix["values"])
         if bound is None:
             continue
         tool = form.tool or (solution["tool"] if failed is None else failed.tool)
