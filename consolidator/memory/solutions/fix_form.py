@@ -21,6 +21,7 @@ from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import masked_values
+from consolidator.memory.solutions.fix_description import mending_steps
 from consolidator.memory.solutions.resolution import is_wrong_place
 
 CUT = "…"
@@ -125,7 +126,7 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
-    forms = forms_of_steps(record, record.between)
+    forms = forms_of_steps(record, mending_steps(record))
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
         forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory, record.resolver_place)
     return forms
