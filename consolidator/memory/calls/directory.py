@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from consolidator.memory.calls.symbols import shell_command
@@ -65,6 +65,11 @@ def place_below(directory: str, root: str) -> str:
     return path[len(above) + 1 :] if f"{path}/".startswith(f"{above}/") else path
 
 
+def names_path_in(place: str, words: Iterable[str]) -> bool:
+    """Whether words name a path in a folder as seen from above it: the same words are no paths within the folder."""
+    return bool(place) and any(word.strip("'\"").removeprefix("./").startswith(f"{place}/") for word in words)
+
+
 def name_folder(place: str) -> str:
     """Return a directory below the project's folder in words."""
     return "the project root" if place in ("", ".") else f"`{place.replace('`', chr(39))}/`"
@@ -110,7 +115,7 @@ def _join(start: str | None, path: str) -> str:
     """Return a path as seen from a directory, with its leading `..` resolved."""
     if start is None or path.startswith(("/", "~", "$", "-")) or re.match(r"[A-Za-z]:", path):
         return path
-    parts = start.split("/")
+    parts = start.split("/") if start else []
     for part in path.split("/"):
         if part == ".." and parts and parts[-1] not in ("..", "", "~"):
             parts.pop()

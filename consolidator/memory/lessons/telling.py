@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import name_folders
+from consolidator.memory.calls.directory import name_folders, names_path_in, place_below
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
@@ -81,6 +81,8 @@ def answer_failure(
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None
+    if project and place is not None and place.startswith("/"):
+        place = place_below(place, project)
     keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
 
@@ -93,6 +95,7 @@ def _answers_of_shell(
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
+        homes = [home for home in homes if not names_path_in(home, failed.paths)]
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(headline(error))):
             call = failed.shown if len(homes) == 1 else None

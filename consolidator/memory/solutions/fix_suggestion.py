@@ -15,17 +15,18 @@ from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory, find_place, in_directory, strip_cd
+from consolidator.memory.calls.directory import call_directory, find_place, in_directory, names_path_in, strip_cd
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_form import FixForm, call_texts
+from consolidator.memory.solutions.fix_form import FixForm, call_texts, first_command
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
 MAX_SHOWN = 300
+_FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -40,12 +41,19 @@ class FailedCall:
     root: str = ""  # the checkout's folder
 
     def run_in(self, place: str) -> str | None:
-        """Return the call's line for a folder of the checkout; None where it ran there, or may have."""
+        """Return the call's line for a folder of the checkout; None where it ran there, or its paths are none there.
+
+        A file without a folder may be meant where the call ran.
+        """
         line = shell_command(self.tool, self.arguments)
         if line is None or self.directory is None or not self.root.startswith("/"):
             return None
         ran_in = find_place(self.tool, self.arguments, posixpath.join(self.root, self.directory), self.root)
-        if ran_in is None or ran_in == place:
+        words = first_command(strip_cd(line))
+        is_up = not place or (ran_in or "").startswith(f"{place}/")
+        if ran_in is None or ran_in == place or names_path_in(place, words):
+            return None
+        if is_up and any(_FILE.fullmatch(word) for word in words):
             return None
         return in_directory(strip_cd(line).strip(), shlex.quote(posixpath.join(self.root, place).rstrip("/")))
 

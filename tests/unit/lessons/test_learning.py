@@ -198,6 +198,18 @@ def test_the_folders_in_which_a_program_works_are_told_and_where_it_never_did() 
     assert answer_failure([tests], "Bash", {"command": "cargo test"}, "error: no such crate", "wheel") is None
 
 
+@pytest.mark.parametrize(
+    "command", [f"cd {HOME}/web && pytest", "pytest web/test_cart.py", "pytest ./web/test_cart.py", "cd web && pytest"]
+)
+def test_a_call_in_its_folder_or_with_paths_from_above_is_not_sent_there(command: str) -> None:
+    lessons = learn(3, lambda log: log.run("cd web && pytest", "ok").run("pytest -q", "ok", cwd=f"{HOME}/web"))
+    error = "ERROR: file or directory not found: test_cart.py"
+    assert answer_failure(lessons, "Bash", {"command": command}, error, "", HOME) is None
+    told = answer_failure(lessons, "Bash", {"command": "pytest test_cart.py"}, error, "", HOME)
+    assert told is not None
+    assert told.text == "Run `pytest test_cart.py` in `web/`."
+
+
 def test_a_program_that_works_in_the_root_is_told_without_folders() -> None:
     def write(log: CallLog) -> None:
         log.run("cargo test", "ok").run("cd kiln && cargo test", "ok").run("cd wheel && cargo test", "ok")

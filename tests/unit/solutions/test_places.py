@@ -84,6 +84,7 @@ def test_the_folder_is_that_of_the_checkout_in_hand() -> None:
         ("cd .. && git add x/y.md", "x"),
         ("git add x/y.md", None),
         ("git add x/z.md && cd .. && git add x/y.md", "x"),
+        ("git add y.md", "x"),
     ],
 )
 def test_a_call_that_failed_there_or_nobody_knows_where_is_not_told_to_move(
@@ -99,6 +100,15 @@ def test_one_session_or_two_folders_confirm_nothing() -> None:
     second = track(Run("go vet ./...", ROOT, error), Run("cd wheel && go vet ./...", ROOT), name="two")
     assert solution_of(staged("glaze/a.md", "one"))["status"] == "unconfirmed"
     assert solution_of(first, second)["status"] == "unconfirmed"
+
+
+def test_a_path_from_above_a_folder_is_no_path_in_it() -> None:
+    error = "Exit code 1\npattern ./...: directory prefix . does not contain main module"
+    solution = solution_of(
+        *(track(Run("go vet ./...", ROOT, error), Run("cd oven && go vet ./...", ROOT), name=name) for name in "ab")
+    )
+    assert suggest(solution, "go vet ./...", "").arguments == {"command": f"cd {ROOT}/oven && go vet ./..."}
+    assert suggest(solution, "go vet ./oven/...", "").tool is None
 
 
 def test_the_text_of_a_fix_names_the_folder_where_that_is_the_difference() -> None:
