@@ -123,18 +123,19 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
 
 
 def redact_call(event: Event) -> Event:
-    """Return a call with redacted arguments: the folds keep them while the call waits for its result.
+    """Return a call with redacted arguments and folder: the folds keep them while the call waits for its result.
 
-    They are redacted as memory reads them, since characters that nobody sees can hide a credential.
+    They are redacted as memory reads them, since characters that nobody sees can hide a credential. A session's start
+    names a folder, too.
     """
-    if event.type is not EventType.TOOL_CALL:
+    if event.type not in (EventType.TOOL_CALL, EventType.SESSION_START):
         return event
-    arguments = event.data.get("arguments")
+    read = {name: event.data[name] for name in ("arguments", "cwd") if name in event.data}
     try:
-        redacted = redact_json(read_tool_value(arguments))
+        redacted = {name: redact_json(read_tool_value(value)) for name, value in read.items()}
     except Exception as error:
         raise _ExtractorFailed(event.seq, f"redaction: {type(error).__name__}") from error
-    return event if redacted == arguments else replace(event, data={**event.data, "arguments": redacted})
+    return event if redacted == read else replace(event, data={**event.data, **redacted})
 
 
 def _add_candidates(event: Event, context: SessionContext, result: WindowResult) -> None:

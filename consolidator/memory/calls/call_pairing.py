@@ -16,6 +16,7 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+MAX_FOLDER = 300  # characters of a working directory
 MAX_PENDING = 256  # calls that may wait for a result at once; beyond it the oldest is dropped
 
 
@@ -33,6 +34,8 @@ class CompletedCall:
     result: Any  # likewise
     occurred_at: str  # ISO 8601, of the call
     call_id: str = ""
+    cwd: str | None = None  # where the shell was before the call, as the log has it
+    root: str | None = None  # the folder in which the session began
 
     @property
     def result_text(self) -> str:
@@ -46,6 +49,7 @@ class CallPairer:
 
     count: int = 0  # calls seen so far
     pending: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
+    root: str | None = None  # the folder in which the session began
 
     def feed(self, event: Event) -> CompletedCall | None:
         """Take the next event; return the call that it completes, if any."""
@@ -54,12 +58,13 @@ class CallPairer:
                 self._add_pending(event)
             case EventType.TOOL_RESULT:
                 return self._complete(event)
+            case EventType.SESSION_START:
+                self.root = self.root or _folder_of(event)
             case (
                 EventType.ASSISTANT_RESPONSE | EventType.USER_MESSAGE | EventType.THINKING_START
                 | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
                 | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
-                | EventType.TASK_START | EventType.TASK_END | EventType.ERROR | EventType.SESSION_START
-                | EventType.SESSION_END
+                | EventType.TASK_START | EventType.TASK_END | EventType.ERROR | EventType.SESSION_END
             ):  # fmt: skip
                 pass
             case _:
@@ -75,6 +80,7 @@ class CallPairer:
                 "tool": strip_invisible(str(event.data.get("tool"))),
                 "arguments": read_tool_value(event.data.get("arguments")),
                 "occurred_at": event.occurred_at.isoformat(),
+                "cwd": _folder_of(event) or self.root,
             }
         )
         self.count += 1
@@ -96,14 +102,22 @@ class CallPairer:
                     result=read_tool_value(event.data.get("content")),
                     occurred_at=call["occurred_at"],
                     call_id=call_id,
+                    cwd=call.get("cwd"),
+                    root=self.root,
                 )
         return None
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
-        return {"count": self.count, "open": self.pending}
+        return {"count": self.count, "open": self.pending, "root": self.root}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> CallPairer:
         """Continue from a state that `to_json` returned."""
-        return cls(count=state["count"], pending=[dict(call) for call in state["open"]])
+        return cls(state["count"], [dict(call) for call in state["open"]], state.get("root"))
+
+
+def _folder_of(event: Event) -> str | None:
+    """Return the working directory that an event names."""
+    cwd = event.data.get("cwd")
+    return cwd[:MAX_FOLDER] if isinstance(cwd, str) and cwd else None

@@ -1,12 +1,13 @@
-"""Tell in which directory a call runs, as far as the call itself says it.
+"""Tell in which directory a call runs: as far as the call itself says it, or from where the shell was before it.
 
-Pure. The directory that a shell kept from an earlier call is not known here.
+Pure. Where a shell was is known of logs that say it with each call.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from consolidator.memory.calls.symbols import shell_command
@@ -16,6 +17,7 @@ _CD = re.compile(
     r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd)\s+(?:--\s+)?(\"[^\"\n]+\"|'[^'\n]+'|[^\s;&|()]+)"
     r"\s*(?:>\s*/dev/null\s*)?(?:&&|;|\n)"
 )
+_LATER_CD = re.compile(r"(?:[;&|\n(]|^)\s*(?:cd|pushd|popd)\b")
 
 
 def call_directory(tool: str, arguments: Any) -> str | None:
@@ -38,6 +40,45 @@ def line_directory(line: str, start: str | None = None) -> str | None:
         directory = _join(directory, _normalize(match[1].strip("'\"")))
         position = match.end()
     return directory
+
+
+def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> str | None:
+    """Return where a shell call runs, below `root`: "" for that folder itself, a whole path for one elsewhere.
+
+    `cwd` is where the shell was before it. None where that is unknown, or the line runs its parts in several folders.
+    """
+    line = shell_command(tool, arguments)
+    if line is None or not cwd or not root or changes_folder(line):
+        return None
+    directory = _join(_normalize(cwd), call_directory(tool, arguments) or ".")
+    return place_below(directory, root) if directory.startswith("/") and "$" not in directory else None
+
+
+def changes_folder(line: str) -> bool:
+    """Whether a command line changes its directory after the `cd`s that start it: its parts run in several."""
+    return _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]) is not None
+
+
+def place_below(directory: str, root: str) -> str:
+    """Return where a directory lies below a folder: "" for the folder itself, the whole path for one elsewhere."""
+    path, above = posixpath.normpath(directory), posixpath.normpath(root).rstrip("/")
+    return path[len(above) + 1 :] if f"{path}/".startswith(f"{above}/") else path
+
+
+def names_path_in(place: str, words: Iterable[str]) -> bool:
+    """Whether words name a path in a folder as seen from above it: the same words are no paths within the folder."""
+    return bool(place) and any(word.strip("'\"").removeprefix("./").startswith(f"{place}/") for word in words)
+
+
+def name_folder(place: str) -> str:
+    """Return a directory below the project's folder in words."""
+    return "the project root" if place in ("", ".") else f"`{place.replace('`', chr(39))}/`"
+
+
+def name_folders(places: Sequence[str]) -> str:
+    """Return directories below the project's folder in words, of which each will do."""
+    *before, last = map(name_folder, places)
+    return f"{', '.join(before)} or {last}" if before else last
 
 
 def strip_cd(line: str) -> str:
@@ -74,7 +115,7 @@ def _join(start: str | None, path: str) -> str:
     """Return a path as seen from a directory, with its leading `..` resolved."""
     if start is None or path.startswith(("/", "~", "$", "-")) or re.match(r"[A-Za-z]:", path):
         return path
-    parts = start.split("/")
+    parts = start.split("/") if start else []
     for part in path.split("/"):
         if part == ".." and parts and parts[-1] not in ("..", "", "~"):
             parts.pop()

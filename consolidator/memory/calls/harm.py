@@ -41,6 +41,7 @@ _SENDING = re.compile(
     r"-(?:\w*[dFT])\S*|--(?:data\S*|form\S*|upload-file|json|post-(?:data|file)\S*|body-(?:data|file)\S*|method=P\w+|url-query)"
     r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
 )
+_WORKTREE = re.compile(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
 _SECRET = re.compile(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
 
 
@@ -202,6 +203,8 @@ def _is_outside(path: str, project: str | None) -> bool:
     path = path.strip("'\"")
     if project and "/" in project and (path == project or path.startswith(f"{project.rstrip('/')}/")):
         path = path[len(project.rstrip("/")) :].lstrip("/") or "."
+        if ".." not in path.split("/"):
+            path = _WORKTREE.sub("", path)
     return rules.OUTSIDE.match(path) is not None
 
 

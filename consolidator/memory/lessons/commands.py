@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from consolidator.memory.calls.directory import changes_folder, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.harm import name_harm
@@ -18,21 +19,24 @@ from consolidator.memory.lessons.history import (
     History,
     TracedSession,
     code,
-    folder,
+    is_inside,
     most_common,
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, purpose_of
+from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
+MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
 MAX_HOOK_WORDS = 4  # of a hook's name
+_FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 _TITLES = {
     "test": "Tests",
@@ -56,7 +60,8 @@ class _Command:
     failed: int = 0
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
-    places: Counter[str] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)  # where it worked
+    failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
     @property
@@ -68,6 +73,29 @@ class _Command:
         """The directory in which it nearly always worked."""
         place = most_common(self.places) if self.places else None
         return place if place is not None and self.places[place] >= HOME_SHARE * self.places.total() else None
+
+    @property
+    def homes(self) -> list[str]:
+        """The directory in which it nearly always worked; of a project with several modules, the two or three."""
+        home = self.home
+        if home is not None or self.places[""]:
+            return [] if home is None else [home]
+        often = sorted(self.places, key=lambda place: (-self.places[place], place))[:MAX_FOLDERS]
+        often = [place for place in often if self.places[place] >= MIN_FOLDER_USES]
+        is_most = sum(self.places[place] for place in often) >= HOME_SHARE * self.places.total()
+        return sorted(often) if is_most else []
+
+    @property
+    def where(self) -> str:
+        """The directories in words, where they are not the project's own."""
+        homes = self.homes
+        return f" in {name_folders(homes)}" if any(homes) else ""
+
+    @property
+    def nowhere(self) -> str:
+        """That it never worked in the project's own directory, where it was tried."""
+        is_never = any(self.homes) and not self.places[""] and self.failed_places[""] >= MIN_FOLDER_USES
+        return f", never in the project root (0 of {self.failed_places['']})" if is_never else ""
 
     def usual_call(self, operation: str) -> str:
         """Return the call that is often made; where calls differ the operation with what it needs before it."""
@@ -106,14 +134,20 @@ def _collect(history: History) -> dict[str, _Command]:
                 command.prefixes[segment.bare_call.removesuffix(operation)] += 1
                 if segment.shown is not None:
                     command.calls[segment.shown] += 1
-                place = session.relative(call.directory)
-                if place is not None:
-                    command.places[place] += 1
+                command.places.update(_places(session, call, segment))
                 if len(call.segments) == 1 and call.seconds is not None:
                     command.seconds.append(call.seconds)
             elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
                 command.failed += 1
+                command.failed_places.update(_places(session, call, segment))
     return commands
+
+
+def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
+    """Return where a segment ran, below the project's folder; nothing where that did not matter, or is not certain."""
+    is_told = _FOLDER_OPTIONS.intersection(segment.options) or any(path.startswith("/") for path in segment.paths)
+    place = None if is_told or changes_folder(call.line) else session.relative(call.directory)
+    return [place] if place is not None and is_inside(place) else []
 
 
 def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
@@ -129,16 +163,16 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
         sessions = len(command.worked.roots)
         often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
-            f"; also {code(commands[name].usual_call(name))} ({commands[name].counts})" for name in often[:2]
+            f"; also {code(commands[name].usual_call(name))}{commands[name].where} ({commands[name].counts})"
+            for name in often[:2]
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f", some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
-        call, home = command.usual_call(best), command.home
-        where = f" in {folder(home)}" if home else ""
+        call, homes = command.usual_call(best), command.homes
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{where} ({command.counts}{lasting}){also}.",
+            f"{_TITLES[purpose]}: {code(call)}{command.where} ({command.counts}{lasting}){command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
@@ -146,9 +180,9 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
             purpose=purpose,
             match={
                 "operation": best,
-                **({"home": home} if home is not None and len(command.worked) >= MIN_HOME_USES else {}),
+                **({"homes": homes} if homes and len(command.worked) >= MIN_HOME_USES else {}),
             },
-            directory=home,
+            directory=command.home,
             seconds=seconds,
         )
 

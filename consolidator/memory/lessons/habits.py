@@ -10,13 +10,13 @@ from itertools import combinations
 from math import log2
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
     History,
     TracedSession,
     code,
-    folder,
     is_inside,
     most_common,
     segment_purpose,
@@ -133,7 +133,7 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "foreign_folder",
             name,
-            f"Failing tests and commits name files in {folder(name)}, which nobody edits ({len(cases.roots)} "
+            f"Failing tests and commits name files in {name_folder(name)}, which nobody edits ({len(cases.roots)} "
             f"sessions): look there first{helped}.",
             3.0 * len(cases.roots),
             failures=len(cases),
@@ -319,7 +319,7 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
             yield units.cases(numbers, *files).build_lesson(
                 "together",
                 f"{one} {other}",
-                f"{folder(one)} and {folder(other)} keep the same files "
+                f"{name_folder(one)} and {name_folder(other)} keep the same files "
                 f"({', '.join(map(code, names[one, other][:3]))}): change both.",
                 2.0 * len(units.roots(numbers)),
                 match={"folders": [one, other]},

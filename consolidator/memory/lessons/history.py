@@ -183,8 +183,3 @@ def segment_purpose(segment: Segment) -> str | None:
 def code(text: str) -> str:
     """Return a call or path as a code span, whatever it holds."""
     return f"`{text.replace('`', chr(39))}`"
-
-
-def folder(directory: str) -> str:
-    """Return a directory below the project's folder in words."""
-    return "the project root" if directory in ("", ".") else code(f"{directory}/")

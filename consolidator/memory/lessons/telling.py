@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.directory import name_folders, names_path_in, place_below
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
-from consolidator.memory.lessons.history import code, folder, segment_purpose
+from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
+from consolidator.memory.solutions.resolution import is_wrong_place
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 
@@ -78,6 +81,8 @@ def answer_failure(
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None
+    if project and place is not None and place.startswith("/"):
+        place = place_below(place, project)
     keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
 
@@ -89,10 +94,12 @@ def _answers_of_shell(
         if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
-        home = lesson.match.get("home")
-        is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
-        if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
-            yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
+        homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
+        homes = [home for home in homes if not names_path_in(home, failed.paths)]
+        is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
+        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(headline(error))):
+            call = failed.shown if len(homes) == 1 else None
+            yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
     rules = {key for key in keys if is_lint_rule(key)}
     is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
     for lesson in lessons:

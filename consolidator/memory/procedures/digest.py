@@ -123,11 +123,13 @@ class Digest:
                     self.user_spoke = True
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
+            case EventType.SESSION_START:
+                self.pairer.feed(event)  # where calls run that say no folder
             case (
                 EventType.TASK_START | EventType.ASSISTANT_RESPONSE | EventType.THINKING_START
                 | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
                 | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.ERROR
-                | EventType.SESSION_START | EventType.SESSION_END
+                | EventType.SESSION_END
             ):  # fmt: skip
                 pass
             case _:

@@ -36,6 +36,7 @@ class FailedAttempt:
     headline: str
     same_error: bool  # else it met another error: the first one was gone, or not reached any more
     steps: tuple[FixStep, ...] = ()  # successes since the failed call or the attempt before: in vain, too
+    place: str | None = None  # as in `ErrorRecord.place`
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +75,11 @@ class ErrorRecord(Plain):
     resolver_directory: str | None = None  # the failed call's where the resolving one says no other
     outcome: str | None = None  # worked | another error | rejected by the person; None where nothing resolved it
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
+    place: str | None = None  # where the failed call ran, below the folder in which its session began (`find_place`)
+    resolver_place: str | None = None  # likewise of the resolving call
+
+    @property
+    def moved_to(self) -> str | None:
+        """Where the resolving call ran, if that is certainly not where the failed one ran; else None."""
+        places = self.place, self.resolver_place
+        return None if None in places or places[0] == places[1] else self.resolver_place

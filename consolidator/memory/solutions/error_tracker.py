@@ -15,7 +15,7 @@ from consolidator.memory.calls.argument_redaction import argument_redactor, reda
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.directory import call_directory, is_other_directory
+from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
@@ -60,7 +60,7 @@ _REJECTS = re.compile(
 FAILED_CD = f"{SHELL_PREFIX}cd"  # the symbol of a call whose folder is not there
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
-    **dict.fromkeys(("rule", "change", "outcome", "noise_reason")),
+    **dict.fromkeys(("resolver_place", "rule", "change", "outcome", "noise_reason")),
     "status": "open",
     "between": (),
     "resolver_arguments": {},
@@ -188,8 +188,13 @@ class ErrorTracker:
             noise_reason=reason,
             arguments=_kept_arguments(argument_texts(call.tool, arguments)),
             directory=call_directory(call.tool, arguments),
+            place=None if has_no_folder else self._find_place(call, arguments),
             variables=tuple(ErrorVariable(kind, value) for kind, value in masked_values(headline)),
         )
+
+    def _find_place(self, call: CompletedCall, arguments: Any) -> str | None:
+        cwd, root = (path and self.redact(path) for path in (call.cwd, call.root))
+        return find_place(call.tool, arguments, cwd, root)
 
     def _save(self, record: ErrorRecord) -> None:
         self._records[record.seq] = record
@@ -240,6 +245,7 @@ class ErrorTracker:
                 record.headline,
                 is_same_error,
                 steps,
+                record.place,
             )
             attempts = (*error.record.attempts, attempt)[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
@@ -270,7 +276,11 @@ class ErrorTracker:
         call = later.call
         arguments = redact_arguments(call.arguments, self.redact)
         texts = argument_texts(call.tool, arguments)
-        directory = _resolving_directory(error.record, call_directory(call.tool, arguments))
+        place = self._find_place(call, arguments) if error.record.place is not None else None
+        directory = call_directory(call.tool, arguments)
+        if place is None:
+            directory = _resolving_directory(error.record, directory)
+        is_there = directory == error.record.directory if place is None else place == error.record.place
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
             between = self._steps_between(_last_try(error.record), call.index)
@@ -284,10 +294,11 @@ class ErrorTracker:
             noise_reason=None,
             rule=grade.rule,
             resolving=summarize_arguments(call.tool, arguments, MAX_FAILING),
-            change=_compare(error.argument_texts, texts) if directory == error.record.directory else "other",
+            change=_compare(error.argument_texts, texts) if is_there else "other",
             between=between,
             resolver_arguments=_kept_arguments(texts),
-            resolver_directory=directory,
+            resolver_directory=error.record.directory if is_there else directory,
+            resolver_place=place,
             outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
         )
         self._save(error.record)

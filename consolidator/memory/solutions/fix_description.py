@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls.argument_summary import shorten
+from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
+from consolidator.memory.solutions.operation_matching import operands_overlap
 
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # with up to so many steps, edits show their text; more text would hide the rest
@@ -37,11 +39,22 @@ def describe_fix(record: ErrorRecord) -> str:
     return f"{steps}; then {action}" if steps else action
 
 
+def mending_steps(record: ErrorRecord) -> tuple[FixStep, ...]:
+    """Return the steps that are a part of a fix: of an edit whose file was read first, none of another file."""
+    if record.operation != "edit":
+        return record.between
+    of_file = tuple(step for step in record.between if operands_overlap((step.argument,), (record.failing,)))
+    return of_file if any(not is_edit(step.symbol) for step in of_file) else record.between
+
+
 def _describe_action(record: ErrorRecord, resolving: str) -> str:
     if record.change in ("none", "spacing"):
         return "the same call" + " with other indentation or line breaks" * (record.change == "spacing")
     if is_shell_symbol(record.symbol):
-        directory = record.resolver_directory
+        directory, place = record.resolver_directory, record.moved_to
+        if place is not None and not place.startswith("/"):
+            return f"ran `{shorten(resolving, MAX_COMMAND)}` in {name_folder(place)}"
+        directory = place or directory
         is_elsewhere = directory is not None and directory != record.directory
         prefix = f"cd {shorten_paths(directory)} && " if directory is not None and is_elsewhere else ""
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"
@@ -56,8 +69,9 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
 def _describe_steps(record: ErrorRecord) -> str:
     """Return the steps in between that acted, or read the file again, each once; of few edits also the text."""
     name = _short_path(record.failing)
-    steps = [step for step in record.between if not is_inspection(step.symbol)] or [
-        step for step in record.between if record.operation == "edit" and name in step.argument
+    mending = mending_steps(record)
+    steps = [step for step in mending if not is_inspection(step.symbol)] or [
+        step for step in mending if record.operation == "edit" and name in step.argument
     ]
     descriptions = list(dict.fromkeys(_describe_step(step, len(steps) <= MAX_DETAILED) for step in steps))
     more = len(descriptions) - MAX_STEPS

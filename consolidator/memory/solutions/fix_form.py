@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory, in_directory
+from consolidator.memory.calls.directory import call_directory, in_directory, name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import masked_values
+from consolidator.memory.solutions.fix_description import mending_steps
+from consolidator.memory.solutions.resolution import is_wrong_place
 
 CUT = "…"
 MAX_STEPS = 5  # before the call that worked, the last ones that acted
@@ -28,6 +30,7 @@ MAX_TEXT = 500  # characters; a text of that length may be cut
 _CASE_MARK = re.compile(r"[\d/_@.#~]|[a-z][A-Z]")
 _CASE_VALUE = re.compile(r"\w*\d{2,}\w*|.*@.*|\w+#\w+")
 _PLAIN_VALUE = re.compile(r"[\w./][\w./@:#=,%-]*")  # no option, variable, home, pattern, nor a mark of a shell
+_LINKS = re.compile(r"&&|\|\||[;|\n]|\d?>|<")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]
@@ -56,7 +59,7 @@ Parts = tuple[str | Slot, ...]  # a string is a constant word
 class FixForm(Plain):
     """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
-    kind: str  # call: instead of the failed call | step: first, then the failed call again
+    kind: str  # call: instead of the failed call | step: first, then the failed call again | place: it, in a folder
     tool: str | None  # of a step, which has one argument; None: a shell
     words: Parts
     failed: Parts = ()  # what a call takes the place of
@@ -81,6 +84,8 @@ class FixForm(Plain):
 
         `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
+        if self.kind == "place":
+            return None
         values = _error_values(masked_values(headline))
         if self.kind == "call" and failed is not None:
             words = tuple(part if isinstance(part, str) else _read(part, values, failed) for part in self.failed)
@@ -98,6 +103,8 @@ class FixForm(Plain):
 
     def describe(self, known: Sequence[Sequence[str]] = ()) -> str:
         """Return the form for people: a slot that had the same value in all cases by that value, else by its name."""
+        if self.kind == "place":
+            return f"run it in {name_folder(self.constants)}"
         shown = (
             part if isinstance(part, str) else f"{part.before}{at[0]}{part.after}" if len(at) == 1 else part.label
             for part, at in self._with_known(known)
@@ -119,15 +126,24 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
-    forms = forms_of_steps(record, record.between)
+    forms = forms_of_steps(record, mending_steps(record))
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
-        forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory)
+        forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory, record.resolver_place)
     return forms
 
 
-def form_of_attempt(record: ErrorRecord, arguments: CallTexts, directory: str | None) -> list[FormOfCase]:
-    """Return the form of a shell call in place of the failed one; none where the texts are its own."""
+def form_of_attempt(
+    record: ErrorRecord, arguments: CallTexts, directory: str | None, place: str | None = None
+) -> list[FormOfCase]:
+    """Return the form of a shell call in place of the failed one; none where the texts are its own.
+
+    Where an error is about the folder, and the call begins as the failed one did in another, this is the form.
+    """
     failed, worked = record.arguments.get("command", ""), arguments.get("command", "")
+    is_elsewhere = None not in (record.place, place) and record.place != place
+    if is_elsewhere and first_command(failed) == first_command(worked) and is_wrong_place(record.headline):
+        assert place is not None
+        return [] if place.startswith("/") else [FormOfCase(FixForm("place", None, (place,)), ())]
     if directory != record.directory:
         worked = in_directory(worked, directory)
     if not is_shell_symbol(record.symbol) or not failed or not worked or failed.split() == worked.split():
@@ -260,6 +276,11 @@ def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
 def is_of_one_case(form: FixForm) -> bool:
     """Whether a form of a tool's call has a constant that names a person or case; a shell's are the project's."""
     return form.tool is not None and any(_CASE_VALUE.fullmatch(part) for part in form.words if isinstance(part, str))
+
+
+def first_command(line: str) -> Words:
+    """Return the words of a line's first command."""
+    return tuple(_LINKS.split(line, maxsplit=1)[0].split())
 
 
 def split_words(text: str) -> Words:

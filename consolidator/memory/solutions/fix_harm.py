@@ -11,6 +11,7 @@ from consolidator.memory.calls.harm import find_harm, line_harm
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.fix_description import mending_steps
 
 UNNAMED_PACKAGE = "installs a package that the error does not name"
 
@@ -29,11 +30,15 @@ def quote_harm(quote: str) -> str | None:
 
 
 def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the calls of a fix, each by its symbol and texts; an argument that has no name is a command or a path."""
+    """Yield the calls of a fix, each by its symbol and texts; an argument that has no name is a command or a path.
+
+    Of an edit that worked as it was once something else was done, only that is the fix.
+    """
     resolver = record.resolver_symbol or record.symbol
-    yield resolver, dict(record.resolver_arguments)
-    yield resolver, {"": record.resolving or ""}
-    for step in record.between:
+    if record.operation != "edit" or record.change != "none":
+        yield resolver, dict(record.resolver_arguments)
+        yield resolver, {"": record.resolving or ""}
+    for step in mending_steps(record):
         yield step.symbol, {"": step.argument}
         if step.detail:
             yield step.symbol, {"text": step.detail}

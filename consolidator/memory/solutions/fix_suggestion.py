@@ -6,24 +6,27 @@ else is "last time: ...", with its case, never a command to run.
 
 from __future__ import annotations
 
+import posixpath
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory, in_directory
+from consolidator.memory.calls.directory import call_directory, find_place, in_directory, names_path_in, strip_cd
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_form import FixForm, call_texts
+from consolidator.memory.solutions.fix_form import FixForm, call_texts, first_command
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
 MAX_SHOWN = 300
+_FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -34,6 +37,25 @@ class FailedCall:
 
     tool: str
     arguments: Any
+    directory: str | None = None  # where the shell was, below `root`; None where that is unknown
+    root: str = ""  # the checkout's folder
+
+    def run_in(self, place: str) -> str | None:
+        """Return the call's line for a folder of the checkout; None where it ran there, or its paths are none there.
+
+        A file without a folder may be meant where the call ran.
+        """
+        line = shell_command(self.tool, self.arguments)
+        if line is None or self.directory is None or not self.root.startswith("/"):
+            return None
+        ran_in = find_place(self.tool, self.arguments, posixpath.join(self.root, self.directory), self.root)
+        words = first_command(strip_cd(line))
+        is_up = not place or (ran_in or "").startswith(f"{place}/")
+        if ran_in is None or ran_in == place or names_path_in(place, words):
+            return None
+        if is_up and any(_FILE.fullmatch(word) for word in words):
+            return None
+        return in_directory(strip_cd(line).strip(), shlex.quote(posixpath.join(self.root, place).rstrip("/")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +88,10 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
-        bound = form.bind(line, texts, fix["values"])
+        if form.kind == "place":
+            bound = None if failed is None else failed.run_in(form.constants)
+        else:
+            bound = form.bind(line, texts, fix["values"])
         if bound is None:
             continue
         tool = form.tool or (solution["tool"] if failed is None else failed.tool)
@@ -117,6 +142,8 @@ def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, str]) -> s
     if form.tool is not None:
         return f"first call {tool} with {name} = {shorten(text, 100)}"
     command = f"`{shorten(text, MAX_SHOWN)}`"
+    if form.kind == "place":
+        return f"{form.describe()}: {command}"
     return f"first run {command}, then the same again" if form.kind == "step" else f"run {command}"
 
 

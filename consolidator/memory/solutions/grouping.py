@@ -14,7 +14,7 @@ from typing import TypeAlias
 from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_description import describe_fix
+from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
 from consolidator.memory.solutions.fix_form import (
     FixForm,
     FormOfCase,
@@ -79,7 +79,7 @@ class FixOutcome(Plain):
             forms = tuple(case.form.key for case in forms_of_record(record))
             if not forms and describe_fix(record):
                 forms = (NO_FORM,)
-        in_vain = [form_of_attempt(record, attempt.arguments, attempt.directory) for attempt in record.attempts]
+        in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place) for a in record.attempts]
         in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
         failed = {case.form.key for cases in in_vain for case in cases}
         works = record.status == "resolved" and record.outcome == "worked"
@@ -268,7 +268,7 @@ def _build_fix(counted: _CountedFix, records: Mapping[RecordKey, ErrorRecord]) -
     return Fix(
         description=form.describe(values) if form is not None and is_general and counted.confirmed else last_time,
         rule=example.rule or "",
-        steps=example.between,
+        steps=mending_steps(example),
         failing=example.failing,
         resolving=example.resolving or "",
         headline=example.headline,

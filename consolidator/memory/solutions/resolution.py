@@ -30,7 +30,9 @@ SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the fail
 ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
 _WRONG_PLACE = re.compile(
     r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
-    r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open",
+    r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open"
+    r"|did not match any|matched no |does not contain (?:main|package)|no required module"
+    r"|no [\w ]*(?:files|packages|tests) (?:to|in|for)\b",
     re.IGNORECASE,
 )
 _GIT_SAYS = re.compile(

@@ -38,6 +38,7 @@ from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords, without_directories
 from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.solutions.fix_suggestion import FailedCall
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.audience import OWNER
@@ -319,7 +320,7 @@ def _names_in(text: str, prompt: str) -> bool:
 
 
 async def _find_known_fixes(
-    database: Database, scope: MemoryScope, error: str, call: tuple[str, Any] | None = None
+    database: Database, scope: MemoryScope, error: str, call: FailedCall | None = None
 ) -> list[SolutionRow]:
     """Return the confirmed solutions of exactly this error, bound to it and to the failed call."""
     filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=DEFAULT_LIMIT)
@@ -327,7 +328,7 @@ async def _find_known_fixes(
     text = redact(error)
     if call is None:  # which tool failed is not said: the error alone has to be the same
         return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
-    exact = fingerprint(tool_symbol(*call), text)
+    exact = fingerprint(tool_symbol(call.tool, call.arguments), text)
     return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 
@@ -367,7 +368,8 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
 
 async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
     """Return the confirmed fix of a failed call that is bound to its error."""
-    call = situation.tool, situation.arguments
+    root = situation.place or scope.project or ""
+    call = FailedCall(situation.tool, situation.arguments, situation.directory, root)
     for row in await _find_known_fixes(database, scope, situation.text, call):
         suggestion = row.body.get("suggestion")
         if suggestion is None or suggestion["tool"] is None or suggestion["text"] in situation.shown:

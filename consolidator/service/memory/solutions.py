@@ -39,7 +39,7 @@ async def find_solutions(
     filters: SolutionFilter = SolutionFilter(limit=DEFAULT_LIMIT),
     *,
     tool: str | None = None,
-    call: tuple[str, Any] | None = None,
+    call: tuple[str, Any] | FailedCall | None = None,
     viewer: Viewer = OWNER,
 ) -> list[SolutionRow]:
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
@@ -48,8 +48,9 @@ async def find_solutions(
     `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
     """
     text = redact(error)
-    if tool is None and call is not None:
-        tool = tool_symbol(*call)
+    failed = None if call is None else call if isinstance(call, FailedCall) else FailedCall(*call)
+    if tool is None and failed is not None:
+        tool = tool_symbol(failed.tool, failed.arguments)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)
     async with database.connection() as conn:
@@ -60,10 +61,10 @@ async def find_solutions(
     error_signature = signature(text)
     same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]
     rows = same or [row for row in rows if concerns_error(row.headline, line)]
-    return [answer_error(row, text, call) for row in rows][: filters.limit]
+    return [answer_error(row, text, failed) for row in rows][: filters.limit]
 
 
-def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = None) -> SolutionRow:
+def answer_error(row: SolutionRow, error: str, call: FailedCall | None = None) -> SolutionRow:
     """Return a solution whose body has a `suggestion` for an error's text, and a line that says it."""
     suggestion = suggest_fix(row.body, error, _redact_call(call))
     if suggestion is None:
@@ -73,5 +74,5 @@ def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = No
     return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
 
 
-def _redact_call(call: tuple[str, Any] | None) -> FailedCall | None:
-    return None if call is None else FailedCall(call[0], redact_arguments(call[1], redact))
+def _redact_call(call: FailedCall | None) -> FailedCall | None:
+    return None if call is None else replace(call, arguments=redact_arguments(call.arguments, redact))

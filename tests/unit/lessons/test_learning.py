@@ -180,6 +180,51 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
+def modules(log: CallLog) -> None:
+    """A session in which the tests work in two modules, and never in the root."""
+    log.run("cd kiln && cargo test", "ok").run("cargo test", "ok", cwd=f"{HOME}/kiln")
+    log.run(f"cd {HOME}/wheel && cargo test", "ok", cwd=f"{HOME}/kiln")
+    log.fail("cargo test", "error: could not find `Cargo.toml` in `/home/ada/shop` or any parent directory")
+
+
+def test_the_folders_in_which_a_program_works_are_told_and_where_it_never_did() -> None:
+    tests = of_kind(learn(3, modules), "command")[0]
+    assert tests.line == (
+        "Tests: `cargo test` in `kiln/` or `wheel/` (worked 9 of 12), never in the project root (0 of 3)."
+    )
+    told = answer_failure([tests], "Bash", {"command": "cargo test -q"}, "error: could not find `Cargo.toml`", "")
+    assert told is not None
+    assert (told.text, told.call) == ("Run `cargo test -q` in `kiln/` or `wheel/`.", None)
+    assert answer_failure([tests], "Bash", {"command": "cargo test"}, "error: no such crate", "wheel") is None
+
+
+@pytest.mark.parametrize(
+    "command", [f"cd {HOME}/web && pytest", "pytest web/test_cart.py", "pytest ./web/test_cart.py", "cd web && pytest"]
+)
+def test_a_call_in_its_folder_or_with_paths_from_above_is_not_sent_there(command: str) -> None:
+    lessons = learn(3, lambda log: log.run("cd web && pytest", "ok").run("pytest -q", "ok", cwd=f"{HOME}/web"))
+    error = "ERROR: file or directory not found: test_cart.py"
+    assert answer_failure(lessons, "Bash", {"command": command}, error, "", HOME) is None
+    told = answer_failure(lessons, "Bash", {"command": "pytest test_cart.py"}, error, "", HOME)
+    assert told is not None
+    assert told.text == "Run `pytest test_cart.py` in `web/`."
+
+
+def test_a_program_that_works_in_the_root_is_told_without_folders() -> None:
+    def write(log: CallLog) -> None:
+        log.run("cargo test", "ok").run("cd kiln && cargo test", "ok").run("cd wheel && cargo test", "ok")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `cargo test` (worked 9 of 9)."
+
+
+def test_where_the_folder_does_not_matter_or_changes_no_home_is_lost() -> None:
+    def write(log: CallLog) -> None:
+        log.run("cd web && pytest", "ok").run(f"pytest {HOME}/web/test_cart.py", "ok")
+        log.run("ls && cd web && pytest", "ok").run("pytest --rootdir web", "ok", cwd="/tmp")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `pytest` in `web/` (worked 12 of 12)."
+
+
 def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
     def write(log: CallLog) -> None:
         log.read("app/cli/user.go").read("app/cli/conf/lint.yaml")

@@ -22,6 +22,7 @@ from consolidator.memory.solutions.solution import Solution, solution_id
 from tests.support import count_examples
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
+UNREAD = "File has not been read yet. Read it first before writing to it."
 CallSpec = tuple[str, Any, bool, str]
 
 
@@ -124,6 +125,26 @@ def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> No
     solution = only_solution([*stale("s1", "/srv/app/one.py", "a"), *stale("s2", "/srv/app/two.py", "c")])
     assert solution.status == "confirmed"
     assert solution.fixes[0].description == "first call Read with ⟨file_path of the failed call⟩"
+
+
+def test_what_mends_an_unread_file_is_reading_it_not_the_edits_of_others() -> None:
+    def edit(path: str, ok: bool = True) -> CallSpec:
+        return ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, ok, "" if ok else UNREAD)
+
+    notes, skill = "/srv/kiln/docs/notes.md", "/srv/kiln/.claude/skills/glaze/SKILL.md"
+    for path, other in ((notes, skill), (skill, notes)):
+        calls = [edit(path, ok=False), ("Read", {"file_path": path}, True, "a"), edit(other), edit(path)]
+        solution = only_solution(track_session("s1", *calls, project="/srv/kiln"))
+        assert (solution.withheld, solution.fixes[0].harm) == ((), None)
+        assert solution.fixes[0].last_time == f"read {'/'.join(path.split('/')[-2:])}; then the same call worked"
+
+
+def test_what_else_was_written_where_agents_are_instructed_is_told_to_none() -> None:
+    edit = {"file_path": "/srv/kiln/docs/notes.md", "old_string": "a", "new_string": "b"}
+    skill = {"file_path": "/srv/kiln/.claude/skills/glaze/SKILL.md", "content": "b"}
+    calls: list[CallSpec] = [("Edit", edit, False, UNREAD), ("Write", skill, True, ""), ("Edit", edit, True, "")]
+    solution = only_solution(track_session("s1", *calls, project="/srv/kiln"))
+    assert (len(solution.withheld), solution.fixes) == (1, ())
 
 
 PATCH = """*** Begin Patch
