@@ -109,6 +109,31 @@ def test_a_flag_that_mostly_fails_is_told_after_it_failed_and_not_before() -> No
     assert told.call == "cat -et"
 
 
+def test_a_call_in_the_background_is_neither_a_success_nor_a_failure_until_it_ended() -> None:
+    log = CallLog("s")
+    log.start("pnpm run test")
+    assert log.run("pnpm run lint").trace().calls[0].line == "pnpm run lint"
+    lessons = learn(3, lambda log: log.start("pnpm run test"))
+    assert of_kind(lessons, "command") == []
+
+
+def test_the_end_of_a_call_in_the_background_gives_it_its_outcome_however_late() -> None:
+    log = CallLog("s")
+    well, badly, stopped = log.start("pnpm run test"), log.start("pnpm run build"), log.start("pnpm run dev")
+    log.run("pnpm run lint").end(badly, "error", exit_code=255).end(stopped, "error", reason="aborted")
+    log.end(well, exit_code=0).end(well, "error", exit_code=1)
+    calls = {call.line: (call.ok, call.seconds) for call in log.trace().calls}
+    assert {line: ok for line, (ok, _) in calls.items()} == {
+        "pnpm run lint": True,
+        "pnpm run build": False,
+        "pnpm run dev": None,
+        "pnpm run test": True,
+    }
+    assert calls["pnpm run test"][1] == 10.0
+    for cut in range(len(log.events) + 1):
+        assert log.trace(cut) == log.trace()
+
+
 def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     lessons = learn(
         4, lambda log: log.fail("jq . out.json", "jq: error: Could not open out.json: No such file or directory")
