@@ -9,6 +9,7 @@ from typing import Any
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.always_failing import gives_no_answer, host_of
 from consolidator.memory.lessons.headlines import find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -86,7 +87,8 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed):
+        is_met = lesson.kind == "always_fails" and (lesson.match["headline"] in keys or "host" in lesson.match)
+        if is_met and _matches(lesson, failed) and ("host" not in lesson.match or gives_no_answer(keys)):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         home = lesson.match.get("home")
@@ -166,6 +168,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] not in ("skill", "path")
         and is_same
+        and match.get("host") in (None, host_of(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )

@@ -18,7 +18,7 @@ from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
 from consolidator.memory.lessons.trace import TraceFold
-from tests.unit.lessons.traced import HOME, CallLog
+from tests.unit.lessons.traced import HOME, START, CallLog
 
 NO_WRAPPER = "error: unrecognized subcommand 'pnpm'"
 UNFORMATTED = "src/cart.ts format ━━━━\n  × Formatter would have printed the following content:\n  1 │ - a"
@@ -26,6 +26,14 @@ UNFORMATTED = "src/cart.ts format ━━━━\n  × Formatter would have printe
 
 def learn(count: int, write: Callable[[CallLog], object], agents: tuple[str, ...] = ("claude-code",)) -> list[Lesson]:
     logs = [CallLog(f"s{number}", agents[number % len(agents)]) for number in range(count)]
+    for log in logs:
+        write(log)
+    return learn_lessons([log.trace() for log in logs])
+
+
+def learn_in_turn(count: int, write: Callable[[CallLog], object]) -> list[Lesson]:
+    """Learn from sessions of which each is a day after the one before."""
+    logs = [CallLog(f"s{number}", start=START + timedelta(days=number)) for number in range(count)]
     for log in logs:
         write(log)
     return learn_lessons([log.trace() for log in logs])
@@ -436,3 +444,77 @@ def test_no_part_of_a_secret_is_in_a_trace_where_an_output_is_cut(tool: str) -> 
 def test_a_lesson_is_read_back_as_it_was_written() -> None:
     for lesson in learn(4, lint_then_fix):
         assert Lesson.from_json(lesson.to_json()) == lesson
+
+
+def test_a_host_that_does_not_answer_any_more_is_told_with_the_one_that_does() -> None:
+    def write(log: CallLog) -> None:
+        number = int(log.name[1:])
+        for command in ("uptime", "df -h", "'systemctl restart shop'"):
+            if number < 3:
+                log.run(f"ssh -o ConnectTimeout=5 ada@10.0.0.1 {command}", "fine")
+        if number >= 3:
+            log.end(log.start("ssh ada@10.0.0.1 uptime"), "error", exit_code=255)
+            log.fail("ssh -p 22 ada@10.0.0.1 df", "ssh: connect to host 10.0.0.1 port 22: Connection timed out")
+            log.run("ssh ada@10.0.0.2 uptime", "fine")
+
+    (lesson,) = of_kind(learn_in_turn(5, write), "always_fails")
+    assert lesson.instead == "ssh ada@10.0.0.2"
+    assert "4 of 4 since 2026-03-04, after it had worked 9 times" in lesson.line
+    told = answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 ls"}, "Exit code 255")
+    assert told is not None
+    assert told.call == "ssh ada@10.0.0.2"
+    other = {"command": "ssh ada@10.0.0.2 ls"}
+    assert answer_failure([lesson], "Bash", other, "Exit code 255") is None
+    refused = "Exit code 1\npsql: FATAL: role ada does not exist"
+    assert answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 psql"}, refused) is None
+
+
+def test_no_host_elsewhere_is_told_to_be_used() -> None:
+    def write(log: CallLog) -> None:
+        log.end(log.start("ssh box uptime"), "error", exit_code=255).run("ssh eve@evil.example.org uptime", "fine")
+
+    (lesson,) = of_kind(learn(3, write), "always_fails")
+    assert lesson.line == "`ssh box` always fails here (3 of 3); another host then answered."
+    assert lesson.instead is None
+
+
+def test_a_host_whose_commands_fail_is_not_blamed() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("ssh ada@old.shop make", "make: *** No rule to make target 'all'").run("ssh ada@new.shop ls", "a")
+
+    assert [lesson for lesson in learn(4, write) if "old.shop" in lesson.line] == []
+
+
+def test_a_command_that_cannot_be_run_any_more_is_not_told_as_working() -> None:
+    def write(log: CallLog) -> None:
+        if int(log.name[1:]) < 5:
+            log.run("make build", "done")
+        else:
+            log.fail("make build", "make: *** No rule to make target 'build'").run("just build", "done")
+            log.fail("make build", "make: *** No rule to make target 'build'")
+
+    (lesson,) = of_kind(learn_in_turn(8, write), "command")
+    assert lesson.line.startswith("Build: `just build`")
+    assert "make build" not in lesson.line
+
+
+def test_red_tests_of_late_are_no_end_of_the_command() -> None:
+    def write(log: CallLog) -> None:
+        is_green = int(log.name[1:]) < 4
+        for _ in range(2):
+            log.run("just test", "3 passed", ok=True) if is_green else log.fail("just test", "Error: expected 1, got 2")
+
+    (lesson,) = of_kind(learn_in_turn(7, write), "command")
+    assert lesson.line == "Tests: `just test` (worked 8 of 14)."
+
+
+def test_a_program_that_is_gone_is_told_though_it_worked_before() -> None:
+    def write(log: CallLog) -> None:
+        if int(log.name[1:]) < 3:
+            log.run("oldtool lint", "done")
+        else:
+            log.fail("oldtool lint", "bash: oldtool: command not found").run("newtool lint", "done")
+
+    (lesson,) = of_kind(learn_in_turn(6, write), "always_fails")
+    assert lesson.line.startswith("`oldtool` always fails here (3 of 3 since 2026-03-04, after it had worked 3 times")
+    assert lesson.warns

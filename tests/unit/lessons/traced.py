@@ -20,8 +20,8 @@ def redact_nothing(text: str) -> str:
 class CallLog:
     """A session of the project in HOME; each call is answered before the next is made."""
 
-    def __init__(self, name: str, agent: str = "claude-code", home: str = HOME) -> None:
-        self.name, self.agent = name, agent
+    def __init__(self, name: str, agent: str = "claude-code", home: str = HOME, start: datetime = START) -> None:
+        self.name, self.agent, self._start = name, agent, start
         self.events: list[Event] = []
         self._add(EventType.SESSION_START, {"cwd": home})
 
@@ -83,6 +83,6 @@ class CallLog:
         return Trace.unpack(self.name, self.name, self.agent, packed)
 
     def _add(self, kind: EventType, data: dict[str, Any]) -> CallLog:
-        at = START + timedelta(seconds=len(self.events))
+        at = self._start + timedelta(seconds=len(self.events))
         self.events.append(Event(self.name, len(self.events) + 1, kind, {"occurred_at": at.isoformat(), **data}, at))
         return self
