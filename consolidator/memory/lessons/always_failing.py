@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.shell_programs import OPTIONS_WITH_VALUE
@@ -25,6 +26,7 @@ Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
+MIN_NEAR = 0.75  # of the letters of two names
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
@@ -180,7 +182,8 @@ def _build_lesson(
         counts += f": {quoted}"
     always = "mostly" if successes else "always"
     if kind == "skill":
-        line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed)."
+        cure = f"; {code(instead)} then worked" if instead else ""
+        line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
     elif kind == "path":
         cure = f"; {code(instead)} is" if instead else ""
         line = f"{code(names[0])} is not there ({counts}){cure}."
@@ -210,6 +213,8 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
     if key[0] == "host":
         return _find_other_host(key, failures)
+    if key[0] == "skill":
+        return _find_near_skill(key, failures)
     is_flag = key[0] == "flag"
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -231,6 +236,24 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
                 break
     needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
     return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
+
+
+def _find_near_skill(key: Key, failures: list[_Failure]) -> str | None:
+    """Return the skill of nearly the same name that worked right after the failures, in several sessions."""
+    roots: dict[str, set[str]] = defaultdict(set)
+    for failure in failures:
+        following = (call for _, call in failure.session.acting(failure.position + 1, 2) if call.kind == "skill")
+        call = next((call for call in following if call.name != key[1]), None)
+        if call is not None and call.ok and _are_near(call.name, key[1]):
+            roots[call.name].add(failure.session.root)
+    best = min(roots, key=lambda name: (-len(roots[name]), name), default=None)
+    return best if best is not None and len(roots[best]) >= MIN_SESSIONS else None
+
+
+def _are_near(name: str, other: str) -> bool:
+    """Whether two names differ by a plugin before them, by separators, or by few letters."""
+    plain, other_plain = (re.split(r"[:/]", each)[-1].casefold().replace("_", "-") for each in (name, other))
+    return plain == other_plain or SequenceMatcher(None, plain, other_plain).ratio() >= MIN_NEAR
 
 
 def _find_other_host(key: Key, failures: list[_Failure]) -> str | None:

@@ -39,7 +39,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
                 if _matches(lesson, segment):
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
-                return Told(lesson, lesson.line)
+                return Told(lesson, lesson.line, lesson.instead)
         is_first = lesson.kind == "first_run_fails" and lesson.instead is not None
         if is_first and any(segment.operation == lesson.key for segment in segments):
             return Told(lesson, lesson.line, lesson.instead)
@@ -117,7 +117,7 @@ def _answers_of_tool(
     skill = _skill(tool, arguments)
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
-            yield Told(lesson, lesson.line)
+            yield Told(lesson, lesson.line, lesson.instead)
     for lesson in lessons:
         if lesson.kind == "harness" and lesson.match.get("error", error) in error and _is_concerned(lesson, arguments):
             yield Told(lesson, lesson.line)

@@ -165,6 +165,21 @@ def test_a_skill_that_is_not_there_is_told() -> None:
     assert warn_before(lessons, "Skill", {"skill": "review"}) is None
 
 
+@pytest.mark.parametrize(
+    ("worked", "instead"),
+    [("paint-tools:tint", "paint-tools:tint"), ("tints", "tints"), ("review", None)],
+)
+def test_a_skill_of_nearly_the_same_name_that_worked_is_told_in_its_place(worked: str, instead: str | None) -> None:
+    def write(log: CallLog) -> None:
+        log.call("Skill", {"skill": "tint"}, "Unknown skill: tint", ok=False)
+        log.call("Skill", {"skill": worked}, "Launching skill")
+
+    (lesson,) = of_kind(learn(3, write), "always_fails")
+    assert lesson.instead == instead
+    assert (f"`{instead}` then worked" in lesson.line) == (instead is not None)
+    assert "Unknown skill: tint" in lesson.match["headline"]  # by which recall finds it
+
+
 def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
     def write(log: CallLog) -> None:
         log.run("pnpm run test", "ok").run("pnpm run test", "ok").run("cd web && pnpm run css:build", "done")
@@ -328,6 +343,17 @@ def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -
     for other, call in (("acne/shop", "acme/shop"), ("acne/else", None)):
         told = answer_failure(lessons, "Bash", {"command": f"gh api repos/{other}/pulls"}, "gh: Not Found (HTTP 404)")
         assert (told.call if told else None) == call
+
+
+@pytest.mark.parametrize(("without", "is_told"), [(0, True), (1, True), (4, False)])
+def test_a_repository_is_no_constant_where_more_calls_leave_it_out(without: int, is_told: bool) -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh api repos/ada/other/contents/readme.md", "text").run("gh pr view --repo ada/other 3", "text")
+        for _ in range(without):
+            log.run("gh pr list", "none")
+        log.run("gh auth status", "ok")
+
+    assert bool(of_kind(learn(2, write), "constant")) == is_told
 
 
 def test_a_worktree_within_the_project_is_the_project() -> None:
