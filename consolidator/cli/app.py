@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import cleandoc
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -16,7 +17,15 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, WITHOUT_JSON, CommandEntry
+from consolidator.cli.commands import (
+    ALIASES,
+    COMMANDS,
+    FLAG_ALIASES,
+    OPTION_ALIASES,
+    SYNONYMS,
+    WITHOUT_JSON,
+    CommandEntry,
+)
 from consolidator.cli.streams import OutputClosed, flush_output, is_json, set_json, write_error, write_text
 from consolidator.errors import ConsolidatorError, DiskFull, Interrupted, UsageError, as_disk_full
 
@@ -76,8 +85,13 @@ def load_command(name: str, entry: CommandEntry) -> Any:
     command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
     app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
     epilog = None if name in WITHOUT_JSON else "`--json` prints JSON for programs, nothing else."
-    app.command(name, epilog=epilog)(spread(command))
+    app.command(name, help=_join_lines(command.__doc__ or ""), epilog=epilog)(spread(command))
     return get_group(app).commands[name]
+
+
+def _join_lines(text: str) -> str:
+    """Return paragraphs of one line each, which a terminal breaks by itself."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def take_json(args: list[str]) -> list[str]:
@@ -98,6 +112,7 @@ def expand_aliases(args: list[str]) -> list[str]:
             wants_help = not {"--help", "-h"}.isdisjoint(more)  # of the command, not as the value of its option
             args = [word for word in words if not word.startswith("--")] + ["--help"] if wants_help else words + more
             break
+    args = [FLAG_ALIASES.get((" ".join(args[:2]), argument), argument) for argument in args]
     options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
     expanded, rest = [], iter(args)
     for argument in rest:

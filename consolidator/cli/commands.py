@@ -167,6 +167,7 @@ OPTION_ALIASES = {
     "procedures --export": {"--format": ""},  # there was one
     "session spawn": {"--only": "--tool"},
 }  # fmt: skip
+FLAG_ALIASES = {("run reindex", "--vectors"): "--force"}  # by the command
 # What runs until it is ended, or prints a format or a dialogue of its own.
 WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "mirror", "serve", "uninstall"})
 # What people type who come from other programs.

@@ -29,6 +29,7 @@ from rich.text import Text
 from consolidator.cli.streams import OutputClosed, is_json, write_now, write_text
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
+from consolidator.models.audience import pluralize as pluralize
 from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
 
 if TYPE_CHECKING:
@@ -255,11 +256,6 @@ def print_entry(text: str, *details: Any) -> None:
     """Print a line and a dim one with details below it: for texts that are too long for a table."""
     OUT.print(Padding(Text(shorten(text, 500)), (0, 0, 0, 2)))
     OUT.print(Padding(Text(" · ".join(sanitize(detail) for detail in details if detail), style="dim"), (0, 0, 0, 4)))
-
-
-def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @contextmanager

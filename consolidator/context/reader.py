@@ -51,11 +51,12 @@ class SessionTail:
     def follow(self, newest: Sequence[Event]) -> None:
         """Take over the end of the log as it was just read, so that what meets it need not be read again."""
         last = self.events[-1] if self.events else None
+        self.fresh_to = 0
+        if not newest or (last is not None and last.seq < newest[0].seq):  # what lies between is not here
+            return
         self.fresh_to = newest[-1].seq
         if last is None or last.seq > self.fresh_to:
             self._set(list(newest))
-        elif last.seq < newest[0].seq:  # what lies between is not here
-            self.fresh_to = 0
         else:
             index = last.seq - newest[0].seq  # a log has no gaps
             if _is_same(newest[index], last):
@@ -174,11 +175,10 @@ class TailCache:
         return tail
 
     def follow(self, lineage: Lineage, limits: Mapping[str, int], newest: Sequence[Event]) -> None:
-        """Have a session's tail take over the end of its log as it was just read, blobs included."""
-        if newest:
-            tail = self.take(lineage, limits)
-            tail.follow(newest)
-            self.put(tail)
+        """Have a session's tail take over the end of its log as it was just read; nothing of it where that is empty."""
+        tail = self.take(lineage, limits)
+        tail.follow(newest)
+        self.put(tail)
 
     def find_fresh(self, session_id: str, after: int, upto: int) -> list[Event] | None:
         """Return the events with after < position <= upto if the log was just seen to end as they do here."""

@@ -1,4 +1,4 @@
-"""Read exchanges of OpenAI's chat completions and Anthropic's messages: a request's messages, and the reply to them.
+"""Read exchanges of OpenAI's chat completions and responses and of Anthropic's messages: a request, and its reply.
 
 Pure: bytes and JSON in, chat messages and drafts of events out. A conversation is known by the hash of its messages, so
 that a request continues the session that answered the messages before it.
@@ -16,6 +16,7 @@ from consolidator.formats.base import ForeignEvent
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.drafts import object_of, objects_of
 from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.openai import responses
 from consolidator.formats.openai.conversation import ChatRecord
 from consolidator.models.payload import EventType
 
@@ -34,6 +35,8 @@ class Usage:
 
 def read_messages(body: Mapping[str, Any]) -> list[Message]:
     """Return a request's messages as chat messages; an Anthropic one's blocks are taken apart."""
+    if "input" in body:
+        return responses.read_request(body)
     messages: list[Message] = []
     if body.get("system"):
         messages.append({"role": "system", "content": extract_text(body["system"])})
@@ -135,10 +138,12 @@ class ReplyReader:
     is_stream: bool
     is_finished: bool = False
     usage: Usage = Usage()
+    response_id: str | None = None  # by which a later request may continue it
     _buffer: bytearray = field(default_factory=bytearray)
     _size: int = 0
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _items: list[dict[str, Any]] = field(default_factory=list)  # of a response
 
     def feed(self, piece: bytes) -> None:
         """Read on; `is_finished` is set where the reply is whole."""
@@ -160,6 +165,9 @@ class ReplyReader:
         if self.is_stream or not self._buffer:
             return
         reply = _load(self._buffer)
+        if isinstance(reply.get("output"), list):
+            self._read_response(reply)
+            return
         self._count(object_of(reply.get("usage")))
         choices = objects_of(reply.get("choices"))
         if choices:
@@ -191,12 +199,27 @@ class ReplyReader:
                     self._add_call(index, block.get("id"), block.get("name"), "")
                 elif block.get("type") == "text" and self._text:
                     self._text.append("\n")
-            case "content_block_delta" if "partial_json" in delta:
-                self._add_call(index, None, None, delta["partial_json"])
-            case "content_block_delta":
-                self._text.append(str(delta.get("text") or ""))
+            case "content_block_delta" if (
+                isinstance(index, int) and index in self._calls
+            ):  # its server's tools make none
+                self._add_call(index, None, None, delta.get("partial_json"))
+            case "content_block_delta" if delta.get("text"):
+                self._text.append(str(delta["text"]))
             case "message_stop":
                 self.is_finished = True
+            case "response.output_item.done":
+                self._items.append(object_of(event.get("item")))
+            case "response.completed" | "response.incomplete":
+                self._read_response(object_of(event.get("response")))
+
+    def _read_response(self, response: Mapping[str, Any]) -> None:
+        """Read a whole response; a server may leave out the items that it has streamed."""
+        if response.get("status") in ("failed", "cancelled", "queued", "in_progress"):
+            return
+        self._count(object_of(response.get("usage")))
+        self._read_delta(responses.read_answer(objects_of(response.get("output")) or self._items))
+        self.response_id = str(response.get("id") or "") or None
+        self.is_finished = bool(self._text or self._calls)
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
         """Read a message or a part of one, in the form of chat completions."""
@@ -223,7 +246,8 @@ class ReplyReader:
             return
         cached = _number(usage.get("cache_read_input_tokens"))
         beside = cached + _number(usage.get("cache_creation_input_tokens"))
-        inside = _number(object_of(usage.get("prompt_tokens_details")).get("cached_tokens"))
+        details = object_of(usage.get("prompt_tokens_details")) or object_of(usage.get("input_tokens_details"))
+        inside = _number(details.get("cached_tokens"))
         given = _number(usage.get("prompt_tokens")) or _number(usage.get("input_tokens")) + beside
         output = _number(usage.get("completion_tokens")) or _number(usage.get("output_tokens"))
         earlier = self.usage

@@ -1,10 +1,12 @@
-"""Whether a home's hook service runs, and how to stop it: its lock tells, and holds its process id."""
+"""Whether a home's hook service runs, and how to start and stop it: its lock tells, and holds its process id."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from consolidator.hooks import program
@@ -23,6 +25,12 @@ def is_running(home: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def start_service(home: Path) -> None:
+    """Have a home's service start as the first hook does, which is shown nothing yet; nothing where one runs."""
+    command = [sys.executable, "-I", "-S", program.__file__, str(home.absolute()), "Start", "consolidator"]
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
 
 
 def stop_service(home: Path) -> bool:

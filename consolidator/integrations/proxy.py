@@ -1,8 +1,8 @@
 """Passes requests of OpenAI's and Anthropic's APIs on to their servers, and records the exchanges it can read.
 
 A reply goes on as it comes; only its last piece waits until the exchange is in the log, so that what a client has whole
-is never lost. Credentials go through in their headers and are kept nowhere. What is not a chat completion or a message
-(models, embeddings, responses) passes through unread.
+is never lost. Credentials go through in their headers and are kept nowhere. What is not a chat completion, a response
+or a message (models, embeddings) passes through unread.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from consolidator.errors import ConsolidatorError, OverBudget
 from consolidator.formats.common.drafts import object_of
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.exchange import Message, ReplyReader, read_messages
+from consolidator.formats.openai.responses import continued_id
 from consolidator.service.log.exchanges import ExchangeLog
 from consolidator.service.request_limits import is_called_rightly
 
@@ -35,11 +36,11 @@ DEFAULT_OUTPUT_TOKENS = 8192  # that a call is reserved for where it names no li
 CONNECT_SECONDS, READ_SECONDS = 10.0, 600.0
 MAX_BRIEFS = 1000  # of conversations under way
 _BYTES_PER_TOKEN = 3  # of a request, at least: what is reserved is too much rather than too little
-_CHAT, _MESSAGES = "/v1/chat/completions", "/v1/messages"
+_CHAT, _RESPONSES, _MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 Recording = Callable[[ReplyReader], Awaitable[None]]
 _HOP_BY_HOP = {
     "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-    "transfer-encoding", "upgrade", "accept-encoding", "content-encoding",
+    "transfer-encoding", "upgrade", "accept-encoding",
 }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ class Proxy:
             return _refuse(413, f"a request of more than {MAX_REQUEST_BYTES} bytes")
         path = request.url.path
         is_anthropic = path.startswith(_MESSAGES) or "anthropic-version" in request.headers
-        body = _load(content) if request.method == "POST" and path in (_CHAT, _MESSAGES) else None
+        body = _load(content) if request.method == "POST" and path in (_CHAT, _RESPONSES, _MESSAGES) else None
         try:
             if body is None or not (messages := read_messages(body)):
                 sent = await self._send(request, content, is_anthropic=is_anthropic)
@@ -84,7 +85,7 @@ class Proxy:
         session_id, is_unsent = await self.exchanges.begin(messages)
         if self.tells_brief and (text := await self._load_brief(session_id)):
             content = json.dumps(_with_brief(body, text, is_anthropic=is_anthropic)).encode()
-        limit = body.get("max_tokens") or body.get("max_completion_tokens")
+        limit = body.get("max_tokens") or body.get("max_completion_tokens") or body.get("max_output_tokens")
         output = limit if isinstance(limit, int) and limit > 0 else DEFAULT_OUTPUT_TOKENS
         call_id = await self.exchanges.reserve(model, len(content) // _BYTES_PER_TOKEN, output)
         sent = await self._send(request, content, is_anthropic=is_anthropic)
@@ -92,13 +93,19 @@ class Proxy:
             await self.exchanges.settle(call_id, model, None)
             return StreamingResponse(_pass_on(sent), sent.status_code, _answer_headers(sent))
 
+        recorded_in = ""
+
         async def record(reader: ReplyReader) -> None:
+            nonlocal recorded_in
             await self.exchanges.settle(call_id, model, reader.usage)
-            await self.exchanges.finish(session_id, messages, reader.message, model)
+            recorded_in = await self.exchanges.finish(session_id, messages, reader.message, model)
 
         async def mark_sent(reader: ReplyReader) -> None:
             if is_unsent:
                 await self.exchanges.mark_sent(messages, reader.message)
+            if reader.response_id is not None:
+                conversation = None if body.get("previous_response_id") else continued_id(body)
+                await self.exchanges.mark_response(recorded_in, conversation or reader.response_id)
 
         is_stream = sent.headers.get("content-type", "").startswith("text/event-stream")
         pieces = _pass_on(sent, ReplyReader(is_stream), record, mark_sent)
@@ -180,8 +187,11 @@ def _with_brief(body: dict[str, Any], text: str, *, is_anthropic: bool) -> dict[
     """Return a request with what memory tells; it is not recorded as anybody's words."""
     if is_anthropic:
         system = body.get("system")
-        given = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
-        return {**body, "system": [*given, {"type": "text", "text": text}]}
+        blocks = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
+        return {**body, "system": [*blocks, {"type": "text", "text": text}]}
+    if "input" in body:
+        given = body.get("instructions")
+        return {**body, "instructions": f"{given}\n\n{text}" if isinstance(given, str) and given else text}
     messages = list(body["messages"])
     at = 1 if object_of(messages[0]).get("role") in ("system", "developer") else 0
     return {**body, "messages": [*messages[:at], {"role": "system", "content": text}, *messages[at:]]}

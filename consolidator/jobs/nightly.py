@@ -25,6 +25,7 @@ from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
 from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.retention import prune
+from consolidator.models.audience import pluralize
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -214,13 +215,13 @@ def model_line(report: Mapping[str, Any]) -> str | None:
     if not isinstance(usage, Mapping):
         return None
     tokens = usage["input_tokens"] + usage["output_tokens"]
-    parts = [f"{usage['calls']} call{'s' if usage['calls'] != 1 else ''}", f"{tokens:,} tokens"]
+    parts = [pluralize(usage["calls"], "call"), f"{tokens:,} tokens"]
     if usage.get("cost_usd") is not None:
         parts.append(f"{usage['cost_usd']} USD")
     if usage["known"]:
-        parts.append(f"{usage['known']} answers reused")
+        parts.append(f"{pluralize(usage['known'], 'answer')} reused")
     if usage.get("awaited"):
-        parts.append(f"{usage['awaited']} answers pending in batches")
+        parts.append(f"{pluralize(usage['awaited'], 'answer')} pending in batches")
     line = f"model{' ' + usage['name'] if usage.get('name') else ''}: {', '.join(parts)}"
     failures = sum(usage["failures"].values())
     if failures:

@@ -38,6 +38,7 @@ from consolidator.jobs.serving.connections import (
     host_name,
 )
 from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.models.audience import pluralize
 from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.serve")
@@ -217,18 +218,19 @@ def summarize(report: dict[str, Any]) -> str:
     """Return one line about what a run did."""
     if report["job"] == "import":
         return (
-            f"{report['events']} new events in {report['sessions']} sessions, "
-            f"{report['problem_count']} lines not understood"
+            f"{pluralize(report['events'], 'new event')} in {pluralize(report['sessions'], 'session')}, "
+            f"{pluralize(report['problem_count'], 'line')} not understood"
         )
     if report["job"] == "retention":
-        line = f"{report['events']} events pruned in {report['sessions']} sessions"
+        line = f"{pluralize(report['events'], 'event')} pruned in {pluralize(report['sessions'], 'session')}"
         if report.get("expired"):
-            line += f", {report['expired']} expired sessions ended"
+            line += f", {pluralize(report['expired'], 'expired session')} ended"
         spared = ", ".join(f"{count} {reason}" for reason, count in report["spared"].items())
         return f"{line}; spared: {spared}" if spared else line
     line = (
-        f"{report['seen']} events seen = {report['learned']} learned from + {report['nothing']} nothing to learn "
-        f"+ {report['deferred']} deferred + {report['dead']} dead-lettered, in {report['units']} sessions"
+        f"{pluralize(report['seen'], 'event')} seen = {report['learned']} learned from "
+        f"+ {report['nothing']} nothing to learn + {report['deferred']} deferred + {report['dead']} dead-lettered, "
+        f"in {pluralize(report['units'], 'session')}"
     )
     if report["seen"] > report["deferred"] and not report["learned"]:
         line = f"{NOTHING_LEARNED} from any event: {line}"

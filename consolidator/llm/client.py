@@ -345,13 +345,13 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
     if not isinstance(answer, dict):
         raise ModelMalformed(f"the answer is a {type(answer).__name__}, not an object", text)
-    from jsonschema import Draft202012Validator
+    from consolidator.llm.answer_schema import list_violations  # what asks no model does not load it
 
-    violation = next(iter(Draft202012Validator(dict(schema)).iter_errors(answer)), None)
+    violation = next(list_violations(answer, schema), None)
     if violation is not None:
         if "error" in answer:
             raise ModelUnavailable(f"the answer is an error: {redact(str(answer['error']))[:200]}")
-        raise ModelMalformed(f"the answer does not fit: {violation.json_path}: {redact(violation.message)[:300]}", text)
+        raise ModelMalformed(f"the answer does not fit: {violation[0]}: {redact(violation[1])[:300]}", text)
     return answer
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from consolidator.models.audience import pluralize
 from consolidator.service.bounded_text import MAX_LINE_CHARS
 from consolidator.service.memory.compiling import CompiledProcedure
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
@@ -47,7 +48,7 @@ def _suggestion_line(call: Mapping[str, Any]) -> str:
     """Return a call that may follow: how likely, how many sessions made it, how often it worked, its arguments."""
     name = call["symbol"].removeprefix("sh:")
     how_likely, _, sources = call["why"].replace("sh:", "").partition("; ")
-    head = f"- {name}: {how_likely}, made in {call['sessions']} sessions, worked {call['worked']:.0%}"
+    head = f"- {name}: {how_likely}, made in {pluralize(call['sessions'], 'session')}, worked {call['worked']:.0%}"
     free = set(call["free"])
     if not free and call["arguments"]:
         call_text = f"; call {call['tool']} {_compact(call['arguments'])}"
@@ -91,7 +92,7 @@ def step_line(procedure: CompiledProcedure, following: tuple[int, str, dict[str,
 
 
 def _experience(procedure: Mapping[str, Any]) -> str:
-    return f"{procedure['support']} sessions, worked {procedure['body']['success']['mean']:.0%}"
+    return f"{pluralize(procedure['support'], 'session')}, worked {procedure['body']['success']['mean']:.0%}"
 
 
 def lesson_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -46,3 +46,8 @@ def describe_peer(peer: str) -> str:
     if not peer.startswith(_STRANGER):
         return peer
     return f"somebody unnamed, session {peer.removeprefix(_STRANGER)[:_SHOWN_ID]}"
+
+
+def pluralize(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -107,6 +107,13 @@ async def find_checkout(database: Database, directory: PurePath) -> tuple[str | 
     return project or nearest, nearest
 
 
+async def find_place(database: Database, name: str | None, directory: PurePath) -> str | None:
+    """Return the project that a person names, else that of a directory; None where that is no project."""
+    return (
+        await find_project(database, directory) if name is None else await find_named_project(database, name, directory)
+    )
+
+
 async def find_named_project(database: Database, name: str, directory: PurePath) -> str:
     """Return the project that a person names: one that sessions worked in, else that of a path from a directory.
 

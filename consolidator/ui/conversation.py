@@ -62,6 +62,8 @@ def fold_entries(events: Iterable[Event]) -> list[Entry]:
         if entry.kind == "call" and entry.call_id is not None:
             open_calls.setdefault(entry.call_id, []).append(entry)
         entries.append(entry)
+    if len(entries) > 1 and entries[0].at > entries[1].at:
+        entries[0].at = entries[1].at  # an imported session began when it did, not when its row was made
     return entries
 
 

@@ -17,7 +17,7 @@ WIDTH, LEFT, ROW_HEIGHT, MAP_HEIGHT = 1000, 330, 20, 34  # units of the drawing;
 MAX_PAUSE = 45.0  # seconds of a pause that are drawn; a night between two messages is no longer
 MIN_RUN = 3  # reads in a row that are folded
 MAX_ROWS = 300
-_READS = {"Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "read_file", "list_dir", "grep_search"}
+_READS = {"read", "grep", "glob", "ls", "notebookread", "webfetch", "read_file", "list_dir", "grep_search"}
 _READING = {"cat", "ls", "head", "tail", "grep", "rg", "find", "sed", "wc", "tree", "pwd"}  # programs of a shell
 
 StepKind = Literal["person", "agent", "call", "read", "error"]
@@ -67,7 +67,7 @@ def read_steps(rows: Iterable[OutlineRow]) -> list[Step]:
             row.event_type, "call"
         )  # type: ignore[assignment] # the values are kinds
         name = row.tool or "tool" if kind == "call" else kind
-        if kind == "call" and (name in _READS or (row.words.split() or [""])[0] in _READING):
+        if kind == "call" and (name.lower() in _READS or (row.words.split() or [""])[0] in _READING):
             kind = "read"
         if kind == "agent" and not row.words.strip():
             continue

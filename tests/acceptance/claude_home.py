@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from consolidator.hooks.client import is_running, stop_service
 from tests.support import PATIENCE
 
 PROJECT = "/work/shop"
@@ -114,6 +115,13 @@ class ClaudeCode:
     def run_until_answered(self, event: str, **fields: Any) -> str:
         """Run the hooks of an event until they say something, as they may be too slow on a busy machine."""
         return str(wait_for(lambda: self.run(event, **fields)))
+
+
+def end_service(environment: Mapping[str, str]) -> None:
+    """End a home's hook service, one that is starting, too."""
+    home = Path(environment["CONSOLIDATOR_HOME"])
+    wait_for(lambda: stop_service(home) or not is_running(home))
+    wait_for(lambda: not is_running(home))
 
 
 def wait_for(ask: Any) -> Any:

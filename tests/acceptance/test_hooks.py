@@ -16,11 +16,19 @@ from typing import Any
 import pytest
 
 from consolidator.hooks import program, warn
-from consolidator.hooks.client import is_running, stop_service
+from consolidator.hooks.client import is_running
 from consolidator.jobs.merging import warning_file
 from consolidator.llm import MARKER
 from consolidator.memory.lessons.lesson import Lesson
-from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
+from tests.acceptance.claude_home import (
+    NO_UPSTREAM,
+    PROJECT,
+    ClaudeCode,
+    ClaudeSession,
+    end_service,
+    push_session,
+    wait_for,
+)
 from tests.support import PATIENCE, run_cli
 
 SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
@@ -43,10 +51,9 @@ def claude(environment: Mapping[str, str], tmp_path: Path) -> Iterator[ClaudeCod
     )
     (tmp_path / ".claude" / "settings.json").write_text("{}\n")
     run_cli("install", "claude-code", "--yes", environment=environment)
+    end_service(environment)  # as after a start of the machine
     yield ClaudeCode(environment, tmp_path)
-    home = Path(environment["CONSOLIDATOR_HOME"])
-    stop_service(home)
-    wait_for(lambda: not is_running(home))
+    end_service(environment)
 
 
 def read_status(claude: ClaudeCode) -> dict[str, Any]:
@@ -166,6 +173,14 @@ def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compa
     assert wait_for(lambda: "claude-code:long" in list_sessions())
 
 
+def test_the_first_session_after_installing_is_told_already(claude: ClaudeCode) -> None:
+    home = Path(claude.environment["CONSOLIDATOR_HOME"])
+    assert not is_running(home)
+    run_cli("install", "claude-code", "--yes", environment=claude.environment)
+    assert is_running(home)
+    assert "git push --set-upstream origin" in claude.run_until_answered("SessionStart", source="startup")
+
+
 def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:
     claude.run_until_answered("SessionStart", source="resume")
     asked = ClaudeCode({**claude.environment, MARKER: "1"}, claude.home, "asked")  # by a night, as its model
@@ -216,6 +231,46 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
     assert file.stat().st_mode & 0o777 == 0o600  # it left what it knows, which is nothing
     file.chmod(0o600)
     assert claude.run("PreToolUse", **run) == ""
+
+
+def test_a_person_has_calls_corrected_and_takes_it_back_and_the_night_counts_both(claude: ClaudeCode) -> None:
+    place = {**claude.environment, "CONSOLIDATOR_QUIET_MINUTES": "0"}
+
+    def learn() -> dict[str, Any]:
+        run_cli("import", environment=place)
+        run_cli("run", "consolidation", environment=place)
+        rows = json.loads(run_cli("lessons", "--project", PROJECT, "--json", environment=place).stdout)
+        return next(row for row in rows if row["kind"] == "always_fails")
+
+    def call(call_id: str) -> dict[str, Any]:
+        line = {"command": "CI=1 wrap pnpm run test 2>&1 | tail -5", "description": "Test"}
+        told = claude.run("PreToolUse", tool_name="Bash", tool_input=line, tool_use_id=call_id)
+        assert "`wrap pnpm …` always fails" in told
+        return claude.answer
+
+    for number in range(3):
+        session = ClaudeSession(f"w{number}", day=4).say("Run the tests.")
+        session.call(f"w{number}-1", "wrap pnpm run test", "error: unrecognized subcommand 'pnpm'", failed=True)
+        session.call(f"w{number}-2", "pnpm run test", "12 passed").write(claude.home)
+    (Path(place["CONSOLIDATOR_HOME"]) / warn.DIRECTORY).mkdir(mode=0o700, exist_ok=True)
+    lesson = learn()
+    assert "updatedInput" not in call("t1")
+    run_cli("lessons", "--correct", lesson["id"][:8], environment=place)
+    corrected = call("t2")
+    assert corrected["permissionDecision"] == "ask"
+    assert corrected["updatedInput"] == {"command": "CI=1 pnpm run test 2>&1 | tail -5", "description": "Test"}
+    run_cli("lessons", "--uncorrect", lesson["id"][:8], environment=place)
+    assert call("t3").keys().isdisjoint({"updatedInput", "permissionDecision"})
+
+    session = ClaudeSession("now", day=5).say("Run the tests.")
+    session.call("t2", "CI=1 wrap pnpm run test 2>&1 | tail -5", "12 passed").write(claude.home)  # as it was typed
+    run_cli("lessons", "--unpin", lesson["id"], environment=place)  # counts what the hook said since
+    worth = (after := learn())["body"]["worth"]
+    assert (worth["prevented"], worth["wrong"], worth["corrected"]) == (1, 0, 1)
+    assert [after["body"][name] for name in ("failures", "successes")] == [3, 0]
+    run_cli("forget", lesson["id"], environment=place)
+    line = {"command": "wrap pnpm run test"}
+    assert claude.run("PreToolUse", tool_name="Bash", tool_input=line, tool_use_id="t4") == ""
 
 
 def run_program(

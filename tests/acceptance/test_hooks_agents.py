@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.hooks.client import is_running, stop_service
-from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, wait_for
 from tests.support import PATIENCE, run_cli
 from tests.unit.formats.agent_logs import AgentLog, Copilot, Cursor, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
 
@@ -51,10 +50,9 @@ def home(later: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
     (path.parents[2] / "state.json").write_text(json.dumps({"workDir": "/work/bank"}))
     (tmp_path / ".claude").mkdir()
     run_cli("install", "claude-code", "--yes", environment=later)
+    end_service(later)
     yield tmp_path
-    folder = Path(later["CONSOLIDATOR_HOME"])
-    stop_service(folder)
-    wait_for(lambda: not is_running(folder))
+    end_service(later)
 
 
 def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str, str]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.hooks.client import is_running, stop_service
-from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
+from consolidator.hooks.client import is_running
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, wait_for
 from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, CodexSession, codex_push_session
 from tests.support import run_cli
 
@@ -28,10 +28,9 @@ def codex(environment: Mapping[str, str], tmp_path: Path) -> Iterator[Codex]:
     shown = run_cli("install", "codex", "--yes", environment=environment).stdout
     assert "+[mcp_servers.consolidator]" in shown
     assert "trusted" in shown
+    end_service(environment)  # as after a start of the machine
     yield Codex(environment, tmp_path)
-    home = Path(environment["CONSOLIDATOR_HOME"])
-    stop_service(home)
-    wait_for(lambda: not is_running(home))
+    end_service(environment)
 
 
 def test_the_right_memory_comes_at_the_right_moment(codex: Codex) -> None:
@@ -103,5 +102,4 @@ def test_without_serve_what_was_said_today_is_known_tomorrow(environment: Mappin
         wait_for(lambda: not is_running(home))
         assert "German" in codex.run_until_answered("SessionStart", source="startup")
     finally:
-        stop_service(home)
-        wait_for(lambda: not is_running(home))
+        end_service(environment)

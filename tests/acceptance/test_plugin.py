@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from consolidator.hooks.client import is_running, stop_service
 from consolidator.service.clients.registry import CLIENTS
-from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, push_session, wait_for
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, push_session
 from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, codex_push_session
 from tests.support import PATIENCE, run_cli
 
@@ -44,9 +43,7 @@ def lay_down(environment: Mapping[str, str], tmp_path: Path) -> Iterator[Callabl
         return {**environment, "PATH": programs, VARIABLES[agent]: str(folder)}, folder / "hooks" / FILES[agent]
 
     yield lay_down
-    home = Path(environment["CONSOLIDATOR_HOME"])
-    stop_service(home)
-    wait_for(lambda: not is_running(home))
+    end_service(environment)
 
 
 def learn(environment: Mapping[str, str], agent: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,14 +12,19 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.exchange import ReplyReader, hash_messages, read_messages
 from consolidator.integrations.proxy import Proxy, create_app, create_client
 from consolidator.service.log.exchanges import ExchangeLog
 from consolidator.testing.model_server import ModelServer, ScriptedReply
 from tests.nights import start_cli
-from tests.support import run_cli
+from tests.support import later, run_cli
 
 KEY = "sk-proj-a-key-that-nobody-keeps-0123456789"
 LOG = "select s.id, e.event_type, e.data from event e join session s on s.id = e.session_id order by s.id, e.seq"
@@ -286,6 +292,24 @@ async def test_a_malformed_request_is_passed_on_as_it_is(
     assert "consolidator_proxy" not in answer.text
 
 
+async def test_what_is_compressed_goes_through_as_it_is() -> None:
+    """A server may compress though it was asked not to, and a client may compress what it asks."""
+    seen = []
+
+    async def answer(request: Request) -> Response:
+        seen.append((request.headers.get("content-encoding"), gzip.decompress(await request.body())))
+        return Response(gzip.compress(b'{"ok": true}'), headers={"content-encoding": "gzip"})
+
+    behind = Starlette(routes=[Route("/v1/responses", answer, methods=["POST"])])
+    exchanges: Any = None  # nothing of it is recorded
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(behind)) as client:
+        app = create_app(Proxy(exchanges, client, "http://127.0.0.1", "", tells_brief=False))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+            headers = {"content-encoding": "gzip"}
+            answered = await asking.post("/v1/responses", content=gzip.compress(b"{}"), headers=headers)
+    assert (seen, answered.json()) == ([("gzip", b"{}")], {"ok": True})
+
+
 class DyingLog(ExchangeLog):
     """Dies, as far as its client can see, after an answer is in the log and before its last piece goes on."""
 
@@ -294,28 +318,64 @@ class DyingLog(ExchangeLog):
         raise OSError("killed")
 
 
+class HungUpLog(ExchangeLog):
+    """Its client hangs up after an answer is in the log, before it is known to have that whole."""
+
+    async def mark_sent(self, *values: Any) -> None:
+        """Not reached."""
+
+
+async def ask_through(exchanges: ExchangeLog, model: ModelServer, messages: list[dict[str, Any]], **more: Any) -> str:
+    """Ask the proxy's application in this process."""
+    async with create_client() as client:
+        app = create_app(Proxy(exchanges, client, model.url.removesuffix("/v1"), "", tells_brief=False))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+            return (await asking.post("/v1/chat/completions", json={"model": "m", "messages": messages, **more})).text
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("second", ["Eleven.", "Twelve."])
 async def test_asking_again_after_a_death_between_the_commit_and_the_last_piece_repeats_nothing(
     database: Database, model: ModelServer, stream: bool, second: str
 ) -> None:
-    async def ask_through(exchanges: ExchangeLog, messages: list[dict[str, Any]]) -> str:
-        async with create_client() as client:
-            app = create_app(Proxy(exchanges, client, model.url.removesuffix("/v1"), "", tells_brief=False))
-            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
-                body = {"model": "m", "messages": messages, "stream": stream}
-                return (await asking.post("/v1/chat/completions", json=body)).text
-
     model.answers = ["Eleven.", second, "You are welcome.", "Again."]
     messages = messages_of("How many tests?")
     with pytest.raises(OSError, match="killed"):
-        await ask_through(DyingLog(database, "proxy", "/work/shop"), messages)
+        await ask_through(DyingLog(database, "proxy", "/work/shop"), model, messages, stream=stream)
     exchanges = ExchangeLog(database, "proxy", "/work/shop")
-    assert second.split(".")[0] in await ask_through(exchanges, messages)
+    assert second.split(".")[0] in await ask_through(exchanges, model, messages, stream=stream)
     messages += [{"role": "assistant", "content": second}, *messages_of("Thanks.")]
-    await ask_through(exchanges, messages)
-    await ask_through(exchanges, messages_of("How many tests?"))  # another conversation, which begins alike
+    await ask_through(exchanges, model, messages, stream=stream)
+    await ask_through(
+        exchanges, model, messages_of("How many tests?"), stream=stream
+    )  # another conversation, which begins alike
     session, other = sorted(await read_log(database), key=len, reverse=True)
     answers = ["Eleven."] if second == "Eleven." else ["Eleven.", "Twelve."]
     assert [text for _, text in session] == ["How many tests?", *answers, "Thanks.", "You are welcome."]
     assert [text for _, text in other] == ["How many tests?", "Again."]
+
+
+@pytest.mark.parametrize("second", ["Eleven.", "Twelve."])
+async def test_who_hung_up_asks_again_soon_and_later_the_same_words_are_another_conversation(
+    database: Database, clock: FrozenClock, model: ModelServer, second: str
+) -> None:
+    model.answers = ["Eleven.", "Eleven.", second, "You are welcome.", "Goodbye."]
+    asked = messages_of("How many tests?")
+    await ask_through(HungUpLog(database, "proxy", "/work/shop"), model, asked)
+    clock.set(later(clock.now(), minutes=50))
+    await ask_through(HungUpLog(database, "proxy", "/work/shop"), model, asked)
+    first = ["How many tests?", "Eleven."]
+    assert [[text for _, text in session] for session in await read_log(database)] == [first]
+
+    clock.set(later(clock.now(), minutes=70))
+    exchanges = ExchangeLog(database, "proxy", "/work/shop")
+    await ask_through(exchanges, model, asked)
+    thanked = [*asked, {"role": "assistant", "content": second}, *messages_of("Thanks.")]
+    await ask_through(exchanges, model, thanked)
+    texts = [[text for _, text in session] for session in await read_log(database)]
+    assert sorted(texts, key=len) == [first, ["How many tests?", second, "Thanks.", "You are welcome."]]
+    if second != "Eleven.":  # the client that hung up had its answer after all, and goes on
+        went_on = [*asked, {"role": "assistant", "content": "Eleven."}, *messages_of("Bye.")]
+        await ask_through(exchanges, model, went_on)
+        texts = [[text for _, text in session] for session in await read_log(database)]
+        assert [*first, "Bye.", "Goodbye."] in texts

@@ -141,7 +141,7 @@ class LearnedNews(BaseModel):
     procedures: list[Procedure]
     solutions: list[Solution]
     lessons: list[Lesson]
-    failed_again: list[FailedAgain] = Field(description="though a fix was known; only for who sees all of memory")
+    failed_again: list[FailedAgain] = Field(description="though a fix had worked; only for who sees all of memory")
     limit: int = Field(description="of each kind")
     more: dict[str, int] = Field(description="how many of each kind the limit left out")
     waiting: Waiting | None

@@ -14,6 +14,7 @@ from consolidator.cli.agents.options import PromptOptions, load_tools
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_configured
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
+from consolidator.models.audience import pluralize
 from consolidator.models.event import Event
 from consolidator.models.session import Seed, SeedRow, SessionRow
 from consolidator.runtime.session.access import find_session_id
@@ -147,7 +148,7 @@ def describe_totals(row: SessionRow) -> str:
     """Return a session's turns, tokens and cost in a line."""
     cap = "" if row.max_cost is None else f" of at most {format_usd(row.max_cost)}"
     tokens = f"{row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
-    return f"{row.turns} turns, {tokens}, {format_usd(row.cost)}{cap}"
+    return f"{pluralize(row.turns, 'turn')}, {tokens}, {format_usd(row.cost)}{cap}"
 
 
 def _context(details: SessionDetails) -> str | None:
@@ -172,7 +173,8 @@ def show_whole(session: str) -> None:
 
 def _print_whole(whole: HydratedSession, status: str) -> None:
     row = whole.session
-    print_line(f"{row.id} ({row.key or row.agent}), {status}, {row.head} events, {row.turns} turns, "
+    print_line(f"{row.id} ({row.key or row.agent}), {status}, {pluralize(row.head, 'event')}, "
+               f"{pluralize(row.turns, 'turn')}, "
                f"{format_usd(row.cost)}", "bold")  # fmt: skip
     if row.error is not None:
         print_line(f"error: {row.error}")

@@ -140,9 +140,10 @@ def erase_command(
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    print_line(f"erased {report['events']} events of {report['sessions']} sessions, and what was derived from them")
+    erased = f"{pluralize(report['events'], 'event')} of {pluralize(report['sessions'], 'session')}"
+    print_line(f"erased {erased}, and what was derived from them")
     if report["store_items"]:
-        print_line(f"and {report['store_items']} items that programs kept under this name")
+        print_line(f"and {pluralize(report['store_items'], 'item')} that programs kept under this name")
 
 
 def _erase_everything(*, is_agreed: bool) -> None:

@@ -9,14 +9,14 @@ import typer
 
 from consolidator.cli.agents.options import Model
 from consolidator.cli.common import PlaceOption, run, run_configured
+from consolidator.cli.memory.rules import forget_at_once
 from consolidator.cli.output import OUT, confirm, emit, print_entry, print_line, print_note, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.service.database import Database
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.proving import replay_blamed
-from consolidator.service.memory.remember import forget
-from consolidator.service.scope import find_project
+from consolidator.service.scope import find_place
 from consolidator.settings import Settings
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
@@ -80,8 +80,8 @@ def blame_command(
 
     async def load(database: Database, settings: Settings) -> dict[str, Any]:
         if seq is None:
-            place = project or await find_project(database, Path.cwd()) or str(Path.cwd())
-            return await blame_path(database, target, place)
+            place = await find_place(database, project, Path.cwd())
+            return await blame_path(database, target, place or str(Path.cwd()))
         blamed = await blame_call(database, target, seq)
         if replay and forget_id is not None:
             line = _choose_line(blamed, forget_id)
@@ -97,7 +97,7 @@ def blame_command(
         line = _choose_line(blamed, forget_id)
         if not yes:
             confirm(f"Forget {line}?", "nothing was changed")
-        print_note(f"no longer believed: {run(forget, line).statement}")
+        print_note(f"no longer believed: {forget_at_once(line).statement}")
 
 
 def _choose_line(blamed: dict[str, Any], beginning: str) -> str:

@@ -100,7 +100,7 @@ def facts_command(
         from consolidator.service.memory.remember import correct  # listing facts loads nothing of it
 
         fact = run(correct, actions.correct, query or "")
-        emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
+        emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)}; `--undo` takes it back)")
     elif actions.undo:
         fact = run(undo_change, actions.undo or "")
         emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")

@@ -24,6 +24,7 @@ from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
+from consolidator.service.hooks.usage import exchange_warnings
 from consolidator.service.memory import lessons
 from consolidator.service.memory.lessons import LessonRow
 from consolidator.settings import Settings
@@ -84,15 +85,18 @@ def lessons_command(
 ) -> None:
     """List every lesson with what it is worth: how its situation went where it was told, and where not."""
 
-    async def load(database: Database) -> list[LessonRow]:
-        if identity := pin or unpin:
-            return [await lessons.choose_lesson(database, identity, pinned=pin is not None)]
-        if identity := correct or uncorrect:
-            return [await lessons.choose_lesson(database, identity, corrects=correct is not None)]
-        filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
-        return await lessons.list_lessons(database, filters)
+    async def load(database: Database, settings: Settings) -> list[LessonRow]:
+        if (identity := pin or unpin or correct or uncorrect) is None:
+            filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
+            return await lessons.list_lessons(database, filters)
+        if pin or unpin:
+            row = await lessons.choose_lesson(database, identity, pinned=pin is not None)
+        else:
+            row = await lessons.choose_lesson(database, identity, corrects=correct is not None)
+        await exchange_warnings(database, settings.home)  # the hook before calls says the next one by it
+        return [row]
 
-    emit(run(load), _LESSONS)
+    emit(run_configured(load), _LESSONS)
 
 
 def _line(row: LessonRow) -> str:
@@ -168,7 +172,7 @@ def _print_news(news: LearnedNews | None) -> None:
             for section in list_sections(news)
             for line in section.lines
         )
-    if news.steering is not None and news.steering.steers:
+    if news.steering is not None and news.steering.succeeded + news.steering.failed:
         print_note(f"people {news.steering}")
     for _, line, command in describe_waiting(count_by_kind(news.waiting)):
         print_note(f"{line}: {command}")
@@ -189,6 +193,8 @@ def print_screen(news: LearnedNews) -> None:
             print_line(f"    and {section.more} more: --limit {news.limit + section.more}", style="dim")
     if not sections:
         print_line("  nothing new")
+    print_line()
+    print_line("what was learned before: `consolidator learned --since 30d`", style="dim")
 
 
 def _source(sums: NightSumsRow | None) -> str:

@@ -118,7 +118,7 @@ def compile_command(
         typer.Option("--dry-run", metavar="NAME=VALUE", help="Only show the calls with this parameter; repeat."),
     ] = None,
     peer: Annotated[str | None, typer.Option(help="From this person's sessions, for them; by default yours.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Make it a tool no more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tool; the procedure stays.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show a procedure that sessions did alike as a tool with parameters and checks, and ask whether to make it one.
@@ -134,7 +134,8 @@ def compile_command(
         return
     if remove:
         row = run(save_compiled, procedure, None)
-        emit({"removed": row.id}, f"{row.title} is no tool any more")
+        was = "is no longer a tool" if row.compiled is not None else "was not a tool"
+        emit({"removed": row.id}, f"{row.title} {was}")
         return
     compiled = run(compile_by_id, procedure, person=peer or "")
     if dry_run is not None:

@@ -49,7 +49,7 @@ def prove_command(
     emit(trials, _TABLE)
     print_note(
         f"in {pluralize(len(trials), 'situation')} the failed call came back "
-        f"{sum(trial.untold.repeats for trial in trials)} times without its lesson and "
+        f"{pluralize(sum(trial.untold.repeats for trial in trials), 'time')} without its lesson and "
         f"{sum(trial.told.repeats for trial in trials)} with it: "
         f"{pluralize(sum(trial.model_calls for trial in trials), 'call')} of the model, "
         f"{sum(trial.untold.tokens + trial.told.tokens for trial in trials):,} tokens"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import PlaceOption, parse_path, require_at_most_one, run
+from consolidator.cli.common import PlaceOption, parse_path, require_at_most_one, run, run_configured
 from consolidator.cli.output import (
     AgentOption,
     ProjectOption,
@@ -20,12 +20,14 @@ from consolidator.cli.output import (
     print_note,
     shorten,
 )
+from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
+from consolidator.service.hooks.usage import exchange_warnings
 from consolidator.service.memory.moving import find_document_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
@@ -37,7 +39,7 @@ from consolidator.service.memory.rules import (
     list_rules,
 )
 from consolidator.service.scope import find_named_project, find_project
-from consolidator.settings import load_settings
+from consolidator.settings import Settings, load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,18 @@ def forget_command(
     peer: Peer = None,
 ) -> None:
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
+    forgotten = forget_at_once(" ".join(words), MemoryScope(agent, project, peer))
+    emit(forgotten, f"no longer believed: {forgotten.statement}")
+    if not (is_json() or forgotten.id.startswith("l_")):  # a lesson is not learned again
+        print_note(f"`consolidator facts --undo {forgotten.id[:12]}` takes it back")
 
-    forgotten = run(forget, " ".join(words), MemoryScope(agent, project, peer))
-    line = f"no longer believed: {forgotten.statement}"
-    emit(forgotten, line)
+
+def forget_at_once(words: str, scope: MemoryScope = MemoryScope()) -> Remembered:
+    """Forget a fact or a lesson; the hook before calls, which asks nobody, does not say it again either."""
+
+    async def work(database: Database, settings: Settings) -> Remembered:
+        forgotten = await forget(database, words, scope)
+        await exchange_warnings(database, settings.home)
+        return forgotten
+
+    return run_configured(work)

@@ -196,7 +196,7 @@ def _check_report(report: dict[str, Any]) -> None:
         raise RunFailed(f"run {run_id} {lost}; `consolidator runs {run_id}`")
     if report["job"] == "consolidation" and report["seen"] > report["deferred"] and not report["learned"]:
         read = report["seen"] - report["deferred"]
-        print_warning(f"run {report['run']} read {read} events and learned nothing from any of them")
+        print_warning(f"run {report['run']} read {pluralize(read, 'event')} and learned nothing from any of them")
 
 
 def runs_command(
@@ -301,7 +301,7 @@ def print_comparison(comparison: dict[str, Any]) -> None:
     """Print which facts a revision would add, lose and change."""
     counts = ", ".join(f"{len(comparison[part])} {part}" for part in ("added", "lost", "changed"))
     title = f"revision {comparison['revision']} ({comparison['model']})"
-    print_line(f"{title}: {comparison['kept']} facts kept, {counts}", style="bold")
+    print_line(f"{title}: {pluralize(comparison['kept'], 'fact')} kept, {counts}", style="bold")
     if comparison["changed"]:
         pairs = ((shorten(old, 120), shorten(new, 120)) for old, new in comparison["changed"][:MAX_LINES])
         print_table("changed", ("before", "after"), pairs)
@@ -384,7 +384,7 @@ def backfill_command(
             f"{pluralize(len(report['problems']), 'event')} cannot be learned from: {report['problems'][0]}"
         )
     if report.get("status") == "failed":
-        raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
+        raise RunFailed(f"run {report['run']} left {pluralize(report['dead'], 'event')} dead-lettered")
 
 
 def _check_options(selection: SelectionOptions, *, replace: bool, model: str | None, dry_run: bool) -> None:
@@ -405,7 +405,9 @@ def _print_draft(report: dict[str, Any]) -> None:
     print_comparison(report)
     print_line(model_line(report) or "", style="dim")
     if report["deferred"]:
-        print_warning(f"{report['deferred']} events could not be read now; repeat the same command to read them")
+        print_warning(
+            f"{pluralize(report['deferred'], 'event')} could not be read now; repeat the same command to read them"
+        )
     print_line(
         f"`consolidator revisions {report['revision']} --promote` believes it, --discard gives it up", style="dim"
     )

@@ -26,6 +26,7 @@ from consolidator.demo.story import (
     open_story,
 )
 from consolidator.errors import UsageError
+from consolidator.models.audience import pluralize
 from consolidator.settings import Settings
 
 _MAX_WIDTH = 120  # columns, also on a wider terminal
@@ -85,13 +86,13 @@ def _print_labelled(label: str, text: str, style: str | None = None) -> None:
 
 def _print_week(week: dict[str, Any]) -> None:
     dates = f"{week['first']:%d %b} to {week['last']:%d %b}"
-    counts = f"{week['imported']} events in {week['sessions']} sessions"
+    counts = f"{pluralize(week['imported'], 'event')} in {pluralize(week['sessions'], 'session')}"
     print_line(f"\nWeek {week['number']}, {dates}: {counts}", "bold cyan")
     for kind, lines in week["learned"].items():
         for line in lines:
             _print_labelled(kind.replace("_", " "), line)
     if week["pruned"]:
-        _print_labelled("pruned", f"{week['pruned']} events; what they taught stays", "dim")
+        _print_labelled("pruned", f"{pluralize(week['pruned'], 'event')}; what they taught stays", "dim")
     seen, learned, nothing, deferred, dead = (week["ledger"][name] for name in LEDGER_COLUMNS)
     _print_labelled(
         "ledger",

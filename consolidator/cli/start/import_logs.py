@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, read_settings, run_async, stop_on_signals
-from consolidator.cli.output import Table, byte_progress, emit, pluralize, print_line, progress_bar
+from consolidator.cli.output import Table, byte_progress, emit, pluralize, print_line, print_note, progress_bar
 from consolidator.config_file import config_path
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
@@ -93,8 +93,9 @@ def _find_failure(report: ImportReport) -> str | None:
 
 def _print_report(report: ImportReport, *, are_named: bool) -> None:
     print_line(
-        f"{report.events} new events in {len(report.sessions)} sessions from {report.files} files "
-        f"({report.unchanged} unchanged, {report.repeated} events known already"
+        f"{pluralize(report.events, 'new event')} in {pluralize(len(report.sessions), 'session')} "
+        f"from {pluralize(report.files, 'file')} "
+        f"({pluralize(report.unchanged, 'file')} unchanged, {pluralize(report.repeated, 'event')} known already"
         + (f", {report.erased} of erased sessions left out" if report.erased else "")
         + ")",
         style="bold",
@@ -105,10 +106,10 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
         _print_bundle(imported)
     if report.skipped:
         kinds = ", ".join(f"{kind} {count}" for kind, count in report.skipped.most_common(12))
-        print_line(f"lines with nothing for the log: {kinds}", style="dim")
+        print_line(f"lines that hold no words and no calls: {kinds}", style="dim")
     for path in report.unrecognised[:10]:
         print_line(f"not a log of any known format: {path}", style="dim")
-    if report.unread:
+    if report.unread and are_named:  # in the usual places the other files are the agent's own
         kinds = ", ".join(f"{suffix} {count}" for suffix, count in report.unread.most_common(12))
         print_line(f"files that are no logs: {kinds}", style="dim")
     for misread in report.misread[:10]:
@@ -116,9 +117,13 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
     for problem in report.problems if not report.damaged_bundles else ():
         print_line(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
-        print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
+        print_line(
+            f"and {pluralize(report.problem_count - len(report.problems), 'more line')} not understood", style="yellow"
+        )
     if are_named:
         _print_assumption(report)
+    if report.events:
+        print_note("the next night learns from it; `consolidator run consolidation` does so now")
 
 
 def _print_assumption(report: ImportReport) -> None:

@@ -25,7 +25,7 @@ from consolidator.cli.output import (
 from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.hooks.client import is_running, stop_service
+from consolidator.hooks.client import is_running, start_service, stop_service
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.checks import (
@@ -117,6 +117,8 @@ def _install_client(place: Place, settings: Settings, *, yes: bool, history: boo
         print_line("the settings hold all of it already")
     if history:
         run_async(_learn_history(place))
+        if place.client.hooks and place.logs:
+            start_service(settings.home)  # so that the next session is told already
     if place.client.advice:
         print_line(place.client.advice)
     if not is_mcp_installed():
@@ -167,6 +169,8 @@ def uninstall_command(
             print_note(f"rules that you accepted stay in {path}: `consolidator rules --write {path} --remove`")
     if not project and not service:
         stop_service(settings.home)
+        if client is None and settings.home.exists():
+            print_note(f"what was learned stays in {settings.home}: `consolidator erase --all` deletes it")
 
 
 def status_command() -> None:
@@ -183,11 +187,18 @@ def status_command() -> None:
             | {"model": model.found}
         )
         return
+    others = []
     for name in CLIENTS:
         where = "for every project" if states[name].hooks else "for this project" if here[name].hooks else None
+        has_server = states[name].server or here[name].server
+        if not (where or has_server):
+            others.append(name)
+            continue
         print_line(f"{name}: hooks installed {where}" if where else f"{name}: no hooks installed")
-        if not (states[name].server or here[name].server):
+        if not has_server:
             print_line(f"{name}: no MCP server registered")
+    if others:
+        print_line(f"not installed in {', '.join(others)}")
     print_line(f"the hook service is {_describe_service(settings, is_running=running)}")
     print_line(f"model: {model.found}")
     if settings.night_engine != "claims":
@@ -195,10 +206,11 @@ def status_command() -> None:
     for moment, words in _MOMENTS.items():
         if sums := shown.get(moment):
             tokens = sums["tokens"] // max(sums["times"], 1)
-            print_line(f"{words} memory: {sums['times']} times in {sums['sessions']} sessions, {tokens} tokens each")
+            times = f"{pluralize(sums['times'], 'time')} in {pluralize(sums['sessions'], 'session')}"
+            print_line(f"{words} memory: {times}, {pluralize(tokens, 'token')} each")
     if fixes := shown.get("failure"):
         tried = fixes["worked"] + fixes["failed"]
-        print_line(f"of these fixes {tried} were tried, and {fixes['worked']} of them worked")
+        print_line(f"of these fixes {tried} {'was' if tried == 1 else 'were'} tried, {fixes['worked']} of them worked")
     if not shown:
         print_line("no agent was shown anything yet")
 
@@ -295,10 +307,11 @@ async def _learn_history(place: Place) -> None:
         if report is None:
             print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return
-        print_line(f"imported {report.events} events in {pluralize(len(report.sessions), 'session')}")
+        print_line(f"imported {pluralize(report.events, 'event')} in {pluralize(len(report.sessions), 'session')}")
         if database.access == "reader":
             print_warning("this role may not write: nothing was learned")
             return
         with progress_bar("learning") as bar:
             night = await learn_history(database, settings, stop, **progress_callbacks(bar))
-        print_line(f"learned from {night.get('learned', 0)} events by rules, with no model")
+        nothing = f"; {night['nothing']} hold nothing to learn" if night.get("nothing") else ""
+        print_line(f"learned from {night.get('learned', 0)} events by rules, with no model{nothing}")

@@ -14,7 +14,7 @@ from consolidator.models.principal import check_name
 from consolidator.runtime.session.agent_defaults import parse_amount
 from consolidator.service.address import listen, local_address
 from consolidator.service.log.exchanges import ExchangeLog
-from consolidator.service.scope import find_project
+from consolidator.service.scope import find_place
 
 _HOST = "127.0.0.1"
 
@@ -49,7 +49,7 @@ async def _serve(
     with listen(_HOST, port) as listener:
         address = local_address(_HOST, listener.getsockname()[1])
         async with open_configured() as (database, _), create_client() as client:
-            place = project or await find_project(database, Path.cwd())
+            place = await find_place(database, project, Path.cwd())
             exchanges = ExchangeLog(database, agent, place, cap)
             proxy = Proxy(exchanges, client, *servers, tells_brief=brief, hosts=())
 

@@ -25,6 +25,7 @@ _SDK_FAILURE = "An error occurred while running the tool."
 _FAILED_STATES = ("failed", "incomplete")
 _NAMED_CALLS = ("function_call", "custom_tool_call")
 _LOCAL_CALLS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "tool_search_call")
+CALLS = (*_NAMED_CALLS, *_LOCAL_CALLS)  # that the model's client runs
 # Calls that the provider runs itself: the item holds what came of it, too.
 _HOSTED_CALLS = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _ARGUMENT_KEYS = ("arguments", "input", "action", "actions", "operation", "code", "queries")
@@ -54,22 +55,22 @@ def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> It
     elif kind == "reasoning":
         texts = [extract_text(item.get(key)) for key in ("summary", "content") if item.get(key)]
         yield EventType.THINKING_START, {"text": "\n".join(texts), "message_id": item.get("id")}
-    elif kind in _NAMED_CALLS or kind in _LOCAL_CALLS:
-        call = _build_call(item, kind)
+    elif kind in CALLS:
+        call = build_call(item, kind)
         tools[call["call_id"]] = call["tool"]
         yield EventType.TOOL_CALL, call
     elif kind in _HOSTED_CALLS:
-        call = _build_call(item, kind)
+        call = build_call(item, kind)
         yield EventType.TOOL_CALL, call
-        yield _build_result(item, call["call_id"], call["tool"])
+        yield build_result(item, call["call_id"], call["tool"])
     elif kind.endswith("_output") and item.get("call_id"):
         call_id = str(item["call_id"])
-        yield _build_result(item, call_id, tools.pop(call_id, None))
+        yield build_result(item, call_id, tools.pop(call_id, None))
     else:
         yield EventType.POLICY_DECISION, {"decision": "item_recorded", "item_type": kind}
 
 
-def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return a call; arguments in JSON are parsed."""
     arguments = parse_arguments(item, _ARGUMENT_KEYS)
     if kind == "shell_call" and isinstance(arguments, Mapping) and isinstance(arguments.get("commands"), list):
@@ -79,7 +80,7 @@ def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"call_id": str(item.get("call_id") or item.get("id") or ""), "tool": tool, "arguments": arguments}
 
 
-def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Draft:
+def build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Draft:
     """Return a result. It failed if the item says so, else if its text is clearly an error."""
     output = next((item[key] for key in _RESULT_KEYS if item.get(key) is not None), None)
     error = extract_text(item.get("error"))

@@ -28,6 +28,7 @@ from consolidator.jobs.gather import unless_stopped
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
 from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.process import run_in_thread
@@ -221,7 +222,9 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
     _check_files(files, report, stop)
     if report.problem_count:
         shown = "\n  ".join(report.problems[:10])
-        raise ImportRefused(f"{report.problem_count} lines cannot be explained, so nothing was written:\n  {shown}")
+        raise ImportRefused(
+            f"{pluralize(report.problem_count, 'line')} cannot be explained, so nothing was written:\n  {shown}"
+        )
 
 
 def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:

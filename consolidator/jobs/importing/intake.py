@@ -30,6 +30,7 @@ from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.checkouts import CheckoutWatch
 from consolidator.llm import WORKING_FOLDER
+from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
@@ -117,7 +118,7 @@ class ImportReport:
         unread = [f"{suffix} x{count}" for suffix, count in self.unread.most_common()]
         parts = [("unknown lines", shapes), ("files not read", unread)]
         unknown = [f"{title}: {'; '.join(names)}" for title, names in parts if names]
-        return f"{self.files} files, {self.problem_count} lines not understood; " + (
+        return f"{pluralize(self.files, 'file')}, {pluralize(self.problem_count, 'line')} not understood; " + (
             "; ".join(unknown) or "nothing unknown"
         )
 

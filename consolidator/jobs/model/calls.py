@@ -367,10 +367,10 @@ def plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
 
 
 def charge(reply: ModelReply, outcome: str = "answered", *, share: int = 1) -> CallUsage:
-    """Return what a call used, and its cost: what was reported, else by the model's price, of which it has a share."""
+    """Return what a call used, and its cost: what was reported, else its share of the model's price."""
     cost = reply.cost
     if cost is None:
         tokens = {name: getattr(reply, name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
-        cost = calculate_cost(reply.model, **tokens)
-    cost = None if cost is None else cost / share
+        price = calculate_cost(reply.model, **tokens)
+        cost = None if price is None else price / share
     return CallUsage(reply.input_tokens, reply.cached_tokens, reply.output_tokens, cost, outcome)

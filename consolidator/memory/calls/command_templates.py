@@ -36,15 +36,11 @@ def usage_pattern(line: str) -> str | None:
         if subcommand_words and word == subcommand_words[0]:
             subcommand_words.pop(0)
         elif word.startswith("-") and len(word) > 1:
-            parts.append(_option_pattern(word))
+            name, equals, value = word.partition("=")
+            parts.append(word if not equals or _KEYWORD_VALUE.fullmatch(value) else f"{name}={FREE}")
             after_option, takes_value = True, f"{word}=" in "".join(command.options)
         elif takes_value or after_option or parts[-1] != FREE:
             is_keyword = (takes_value or after_option) and _KEYWORD_VALUE.fullmatch(word)
             parts.append(word if is_keyword else FREE)
             after_option = takes_value = False
     return " ".join(parts)
-
-
-def _option_pattern(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return word if not equals or _KEYWORD_VALUE.fullmatch(value) else f"{name}={FREE}"

@@ -283,7 +283,7 @@ def _switches_off(command: Command) -> Iterator[str]:
     """Yield how one command leaves a check switched off for the calls after it."""
     if _removes_checker(command):
         yield REMOVED_CHECKER
-    if _changes_setting(command):
+    if _CHANGES.match(" ".join((command.program, *command.words)).lower()):
         yield CHANGED_SETTING
     writes_text = command.writes or (command.program in ("sed", "perl") and any("i" in o for o in command.options))
     text_written = any(_SUPPRESSION.search(word) for word in command.words) and writes_text
@@ -313,8 +313,3 @@ def _removes_checker(command: Command) -> bool:
     if not _UNINSTALLING.intersection(command.words[:3]):
         return False
     return program in _HOOK_MANAGERS or any(re.fullmatch(_CHECKER_NAME, word) for word in command.operands)
-
-
-def _changes_setting(command: Command) -> bool:
-    """Whether a command changes a setting that later calls are checked by."""
-    return _CHANGES.match(" ".join((command.program, *command.words)).lower()) is not None

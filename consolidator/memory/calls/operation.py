@@ -67,8 +67,8 @@ def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> li
             return [Operation("read", "", paths, inspects=True)]
         if tool_kinds.EDITING_TOOLS.fullmatch(name):
             return [Operation("edit", "", paths)]
-    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (paths := _patched_paths(arguments)):
-        return [Operation("edit", "", paths)]
+    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (patched := patched_files(arguments)):
+        return [Operation("edit", "", tuple(dict.fromkeys(map(normalize_operand, patched))))]
     return [_tool_operation(tool, arguments)]
 
 
@@ -85,10 +85,6 @@ def patched_files(arguments: Any) -> list[str]:
     """Return the files that a patch changes, as it names them; none where a call is given no patch."""
     texts = [value for _, value in scalar_leaves(arguments) if isinstance(value, str)]
     return list(dict.fromkeys(path for text in texts for path in _PATCHED_FILE.findall(text)))[:MAX_OPERANDS]
-
-
-def _patched_paths(arguments: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(normalize_operand, patched_files(arguments))))
 
 
 def _tool_operation(tool: str, arguments: Any) -> Operation:

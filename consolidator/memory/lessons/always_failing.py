@@ -206,6 +206,7 @@ def _build_lesson(
         instead=instead,
         match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
         warns=successes == 0 and kind not in ("path", "host"),
+        starts=kind != "path" or instead is not None,  # that something is not there, without where it is, helps nobody
     )
 
 
@@ -279,6 +280,8 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
 
 
 def _find_nearest(there: Collection[str], path: str) -> str | None:
-    """Return the nearest folder of a path that is there; a file's other ending is known by the index of files."""
+    """Return the file of the same name with another ending that is there, else the nearest folder of a path."""
+    stem = path.rpartition(".")[0]
+    others = sorted(other for other in there if stem and other.rpartition(".")[0] == stem)
     parents = [path.rsplit("/", depth)[0] for depth in range(1, path.count("/"))]
-    return next((f"{parent}/" for parent in parents if parent in there), None)
+    return others[0] if len(others) == 1 else next((f"{parent}/" for parent in parents if parent in there), None)

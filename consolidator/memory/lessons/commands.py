@@ -236,6 +236,7 @@ def _unmended(history: History) -> Iterator[Lesson]:
                 f"{code(formatter)} leaves the lint errors {names}: fix them by hand.",
                 2.0 * len(cases.roots),
                 failures=len(cases),
+                match={"rules": stubborn},
             )
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.lessons.harm import name_harm
@@ -21,19 +22,24 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.lessons.trace import NOT_MATCHED, TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
-MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed, too
+MIN_TOLD_SHARE = (
+    0.75  # of the changes of one file, in which another is changed, too; and of failed edits that lack a tab
+)
+MIN_TOLD_SCORE = 2.0  # at a session's start
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
+MAX_LIFT_BITS = 3.5  # from which on more says no more
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
+_SHIFT = re.compile(r"tab[+-]\d+")
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
@@ -55,15 +61,18 @@ def learn_habits(history: History) -> list[Lesson]:
 
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled, unmatched = Cases(), Cases()
+    cancelled, spaces = Cases(), Cases()
+    shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
     indents: Counter[str] = Counter()
     for session, call in history.calls():
         if call.reason == "cascade":
             cancelled.add(session, call)
-        if call.kind == "edit" and call.ok and call.value:
+        if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):
+            shifts[call.value].add(session, call)
+        elif call.kind == "edit" and call.ok and call.value:
             indents[call.value] += 1
-        elif call.kind == "edit" and any("to replace not found" in headline.key for headline in call.headlines):
-            unmatched.add(session, call)
+        elif call.value == "space" and any(NOT_MATCHED in headline.key for headline in call.headlines):
+            spaces.add(session, call)
     if len(cancelled.roots) >= MIN_SESSIONS:
         yield cancelled.build_lesson(
             "harness",
@@ -74,15 +83,25 @@ def _harness(history: History) -> Iterator[Lesson]:
             failures=len(cancelled),
             match={"error": CANCELLED},
         )
-    if len(unmatched.roots) >= MIN_SESSIONS and indents["tab"] > 0.6 * indents.total():
-        yield unmatched.build_lesson(
+    short, total = shifts["tab+1"], sum(map(len, shifts.values()))
+    is_short = len(short) >= MIN_TOLD_SHARE * total and len(short) >= len(spaces)
+    cases = short if is_short else spaces
+    if len(cases.roots) >= MIN_SESSIONS and (is_short or indents["tab"] > 0.6 * indents.total()):
+        line = (
+            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line of the old text ({len(short)} of '
+            f"{total} times)."
+            if is_short
+            else f'Sources are indented with tabs: edits whose old text has spaces fail ("{UNMATCHED}", {len(spaces)} '
+            "times)."
+        )
+        indented = "\t" if is_short else "  "
+        yield cases.build_lesson(
             "harness",
             "tabs",
-            'Sources are indented with tabs: edits whose old text has spaces fail ("String to replace not found", '
-            f"{len(unmatched)} times).",
-            1.5 * len(unmatched.roots),
-            failures=len(unmatched),
-            match={"error": UNMATCHED},
+            line,
+            1.5 * len(cases.roots),
+            failures=len(cases),
+            match={"error": UNMATCHED, "indented": indented},
         )
 
 
@@ -189,9 +208,8 @@ class _Unit:
     """What was edited and run between two commits of a session."""
 
     session: TracedSession
-    files: set[str] = field(default_factory=set)
+    edits: dict[str, TracedCall] = field(default_factory=dict)  # the last of each file
     commands: set[str] = field(default_factory=set)
-    last: TracedCall | None = None  # edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +221,12 @@ class _Units:
     def roots(self, numbers: set[int]) -> set[str]:
         return {self.members[number].session.root for number in numbers}
 
-    def cases(self, numbers: set[int]) -> Cases:
+    def cases(self, numbers: set[int], *patterns: str) -> Cases:
+        """Return the last edits of the files of these patterns, in these units."""
         units = (self.members[number] for number in sorted(numbers))
-        return Cases([(unit.session, unit.last) for unit in units if unit.last is not None])
+        edits = [(unit.session, path, call) for unit in units for path, call in unit.edits.items()]
+        kinds = {path: {path, _wildcard(path), _wildcard(path, with_folder=False)} for _, path, _ in edits}
+        return Cases([(session, call) for session, path, call in edits if not kinds[path].isdisjoint(patterns)])
 
 
 def _collect_units(history: History) -> _Units:
@@ -215,20 +236,19 @@ def _collect_units(history: History) -> _Units:
         for call in session.calls:
             path = session.relative(call.path) if call.kind == "edit" and call.ok else None
             if path and is_inside(path):
-                unit.files.add(path)
-                unit.last = call
-            for segment in call.segments if unit.files else ():
+                unit.edits[path] = call
+            for segment in call.segments if unit.edits else ():
                 # What makes something of changed files may follow; checks and formatters run after any change.
                 purpose = segment_purpose(segment)
                 is_build = purpose == "build" and ":" in segment.operation
                 if segment.ok and (is_build or purpose in ("generate", "install", "migrate")):
                     unit.commands.add(segment.operation)
-                if segment.ok and segment.operation == "git commit" and unit.files:
+                if segment.ok and segment.operation == "git commit" and unit.edits:
                     units.append(unit)
                     unit = _Unit(session)
-        if unit.files:
+        if unit.edits:
             units.append(unit)
-    return _Units([unit for unit in units if len(unit.files) <= MAX_UNIT_FILES])
+    return _Units([unit for unit in units if len(unit.edits) <= MAX_UNIT_FILES])
 
 
 def _changes(history: History) -> Iterator[Lesson]:
@@ -236,7 +256,7 @@ def _changes(history: History) -> Iterator[Lesson]:
     units = _collect_units(history)
     by_file: dict[str, set[int]] = defaultdict(set)
     for number, unit in enumerate(units.members):
-        for path in unit.files:
+        for path in unit.edits:
             by_file[path].add(number)
     yield from _follow_ups(units, by_file)
     twins = list(_twins(units, by_file))
@@ -265,7 +285,7 @@ def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]
         if ranked:
             pattern = min(ranked)[2]
             both = by_pattern[pattern] & ran
-            yield units.cases(both).build_lesson(
+            yield units.cases(both, pattern).build_lesson(
                 "follow_up",
                 command,
                 f"After a change of {code(pattern)} {code(command)} is run ({len(both)} of {len(by_pattern[pattern])} "
@@ -301,7 +321,8 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
                 names[one, other].append(name)
     for (one, other), numbers in sorted(changed.items()):
         if len(units.roots(numbers)) >= MIN_SESSIONS:
-            yield units.cases(numbers).build_lesson(
+            files = [f"{place}/{name}" for place in (one, other) for name in names[one, other]]
+            yield units.cases(numbers, *files).build_lesson(
                 "together",
                 f"{one} {other}",
                 f"{folder(one)} and {folder(other)} keep the same files "
@@ -344,12 +365,15 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         used.add(folders)
         both = items[first] & items[second]
         total = min(len(items[first]), len(items[second]))
-        yield units.cases(both).build_lesson(
+        # The weakest kind, for which change of one needs the other is not known; files of many changes say least.
+        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
+        score = 0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS)
+        yield units.cases(both, first, second).build_lesson(
             "together",
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
-            0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
-            starts=len(both) >= MIN_TOLD_SHARE * total,
+            score,
+            starts=len(both) >= MIN_TOLD_SHARE * total and score >= MIN_TOLD_SCORE,
         )
 
 

@@ -20,8 +20,9 @@ from consolidator.memory.solutions.fingerprint import mask_line
 MAX_HEADLINES, MAX_REASONS = 6, 3  # of one failure; and those that are no code of a lint rule
 MAX_HEADLINE = 200  # characters
 MAX_PRINTED = 40  # lines of a successful output
+FORMATTED = "formatter would have printed"
 _RULE_CODE = re.compile(
-    r"\blint/\w+/\w+|\berror\[E\d{4}\]|(?i:formatter would have printed)"
+    rf"\blint/\w+/\w+|\berror\[E\d{{4}}\]|(?i:{FORMATTED})"
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
 )
 _NO_PROGRAM = frozenset({"error", "fatal", "warning", "err"})

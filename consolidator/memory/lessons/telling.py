@@ -10,7 +10,7 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import gives_no_answer, host_of
-from consolidator.memory.lessons.headlines import find_headlines
+from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
@@ -95,6 +95,11 @@ def _answers_of_shell(
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
         if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
             yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
+    rules = {key for key in keys if is_lint_rule(key)}
+    is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
+    for lesson in lessons:
+        if is_left and lesson.kind == "first_run_fails" and rules <= set(lesson.match.get("rules", ())):
+            yield Told(lesson, lesson.line)  # the formatter mends none of them
     for lesson in lessons:
         if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
             yield Told(lesson, lesson.line, lesson.instead)
@@ -103,12 +108,19 @@ def _answers_of_shell(
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
-        parts = set((named := find_repository(line) or "").split("/")) - {""}
+        parts = _fold_names(named := find_repository(line) or "")
         for lesson in lessons:  # a call names another repository with the owner or the name of the project's own
             own = lesson.instead if lesson.kind == "constant" else None
-            if own and named != own and parts & set(own.split("/")):
+            if own and named != own and parts & _fold_names(own):
                 yield Told(lesson, lesson.line, own)
+    if failed.operation == "git commit" and not keys:  # it says nothing of why: what its hook runs will
+        yield from (Told(lesson, lesson.line) for lesson in lessons if lesson.kind == "commit_check")
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
+
+
+def _fold_names(repository: str) -> set[str]:
+    """Return the owner and the name of a repository, as they are alike: `mainshop` for `Main-Shop`."""
+    return {re.sub(r"[\W_]", "", part).lower() for part in repository.split("/")} - {""}
 
 
 def _answers_of_tool(
@@ -127,9 +139,11 @@ def _answers_of_tool(
 
 
 def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
-    """Whether a failed call is of a lesson's kind: of the one about tabs, an edit of lines that begin with spaces."""
+    """Whether a failed call is of a lesson's kind: of those about tabs, an edit whose lines are indented like that."""
     text = arguments.get("old_string") if isinstance(arguments, dict) else None
-    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  (?! *\d+\u2192)", text) is not None)
+    indented = lesson.match.get("indented")
+    # A line that begins with a number was copied with it: its indentation is not what is wrong.
+    return not indented or (isinstance(text, str) and re.search(rf"(?m)^{indented}(?! *\d+\u2192)", text) is not None)
 
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:

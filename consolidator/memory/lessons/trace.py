@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -24,18 +25,20 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t6"
+TRACE_VERSION = "t7"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
 CHARS_OF_TOKEN = 4
 MAX_CHECKS = 10
+MAX_UNMATCHED, MAX_UNMATCHED_LINES, MIN_LINE = 4, 20, 4  # failed edits and their lines; characters of a line
 MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
 _REDACTED = 60_000  # characters of a failed output that are redacted before it is read
 _BOOKKEEPING = re.compile(
     r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
     r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
 )
+NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
 _CHECK = re.compile(
@@ -43,6 +46,7 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
+_LINE_NUMBER = re.compile(r"^ *\d+(?:\u2192|\t|[|:] ?)", re.MULTILINE)  # before the lines of a file that was read
 _REPOSITORY = re.compile(
     r"repos/(\w[\w.-]*)/(\w[\w.-]*)|(?:--repo|-R)[ =](\w[\w.-]*)/(\w[\w.-]*)"
     r"|owner: ?\\?\"(\w[\w.-]*)\\?\",? ?(?:name|repo): ?\\?\"([\w.-]+)"  # in a GraphQL query
@@ -67,7 +71,9 @@ class TracedCall:
     folders: list[str] = field(default_factory=list)  # that the output of a check or commit names
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
-    value: str | None = None  # of `gh`: the repository; of an edit: "tab" or "space", how its lines are indented
+    # Of `gh`: the repository; of an edit: "tab" or "space", how its lines are indented; "tab+1" where a call shows that
+    # each line of the old text of a failed edit lacked a tab, "tab+0" where it shows no such thing.
+    value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
     tokens: int = 0  # that it took of the context, about
@@ -101,6 +107,7 @@ class TraceFold:
         self._start: str | None = state.get("start")
         self._pairer = CallPairer(state.get("count", 0), state.get("pending", []))
         self._places: dict[int, str | None] = {int(seq): place for seq, place in state.get("places", {}).items()}
+        self._unmatched: dict[str, dict[str, int]] = state.get("unmatched", {})  # old texts of failed edits, by path
         self._calls: list[Any] = state.get("calls", [])  # as JSON: old ones are never read again
 
     def feed(self, event: Event) -> None:
@@ -128,6 +135,7 @@ class TraceFold:
             "count": self._pairer.count,
             "pending": self._pairer.pending,
             "places": {str(seq): place for seq, place in sorted(self._places.items()) if seq in pending},
+            "unmatched": self._unmatched,
             "calls": self._calls,
         }
         return zlib.compress(json.dumps(state, ensure_ascii=True, separators=(",", ":")).encode(), 3)
@@ -219,8 +227,34 @@ class TraceFold:
         elif path and tool_kinds.EDITING_TOOLS.fullmatch(name):
             traced.kind = "edit"
             traced.value = _indentation(arguments)
+        if path and traced.kind in ("read", "edit"):
+            self._compare_indentation(traced, path, arguments, call.result_text)
         if traced.ok is False:
             traced.headlines = find_headlines(self._redact(_ends_of(call.result_text, 8000)), name)
+
+    def _compare_indentation(self, traced: TracedCall, path: str, arguments: Mapping[str, Any], result: str) -> None:
+        """Note how many tabs the old text of a failed edit lacks, once the file is read or edited again."""
+        old = str(arguments.get("old_string") or "")[:MAX_SCANNED]
+        if traced.ok is False and NOT_MATCHED in result[:MAX_LINE]:
+            lines = list(_count_tabs(old).items())[:MAX_UNMATCHED_LINES]
+            self._unmatched = {**dict([*self._unmatched.items()][1 - MAX_UNMATCHED :]), path: dict(lines)}
+        elif traced.ok and path in self._unmatched:
+            actual = _count_tabs(_LINE_NUMBER.sub("", result[:MAX_SCANNED]) if traced.kind == "read" else old)
+            lacking = Counter(actual[line] - n for line, n in self._unmatched[path].items() if line in actual)
+            if lacking:
+                del self._unmatched[path]
+                traced.value = f"tab{min(lacking, key=lambda n: (-lacking[n], n)):+d}"
+
+
+def _count_tabs(text: str) -> dict[str, int]:
+    """Return with how many tabs each line begins, by what it says."""
+    tabs: dict[str, int] = {}
+    for line in text.splitlines():
+        if len(stripped := line.strip()) >= MIN_LINE:
+            tabs.setdefault(
+                f"{zlib.crc32(stripped.encode('utf-8', 'surrogatepass')):x}", len(line) - len(line.lstrip("\t"))
+            )
+    return tabs
 
 
 def _ends_of(text: str, limit: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.memory.plain import Plain
+from consolidator.models.audience import pluralize
 
 MIN_HARM_CHANCES, HARM_LEVEL = 3, 0.95  # a lesson harms if most told sessions fail, and more than untold ones
 RARE_HARM_LEVEL = 0.999  # where fewer of them fail: it is looked at after every chance, and there are many lessons
@@ -83,7 +84,7 @@ class Worth(Plain):
         """Return the figure in words; "" where there is none."""
         told, untold = self.told, self.untold
         failure, failed = ("it was left out", "was left out") if self.is_habit else ("the failure came back", "failed")
-        parts = [f"told in {self.sessions} session{'' if self.sessions == 1 else 's'}"] if self.sessions else []
+        parts = [f"told in {pluralize(self.sessions, 'session')}"] if self.sessions else []
         if told.sessions:
             low, high = wilson_interval(told.failed, told.sessions)
             parts.append(f"{failure} in {told.failed} of {told.sessions} ({low:.0%} to {high:.0%})")
@@ -95,7 +96,7 @@ class Worth(Plain):
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")
         if warned := self.prevented + self.wrong:
-            parts.append(f"of {warned} warnings, counted once a session, {self.prevented} were right")
+            parts.append(f"of {pluralize(warned, 'warning')}, counted once a session, {self.prevented} right")
         return ", ".join([*parts, *["warns no more"] * self.is_stopped])
 
 

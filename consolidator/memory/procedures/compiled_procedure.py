@@ -190,11 +190,8 @@ def _check_result(step: CompiledStep, status: str, content: Any) -> None:
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     if status != "ok":
         raise StepRefused("it failed" if status == "error" else f"its outcome is {status}")
-    if shell_command(step.tool, {"command": ""}) is not None:
-        if shows_failure(text):
-            raise StepRefused("its output tells of a failure")
-        if not text.strip():
-            return  # its exit code says that it worked, and a program that is silent tells no lie
+    if shell_command(step.tool, {"command": ""}) is not None and shows_failure(text):
+        raise StepRefused("its output tells of a failure")
     present = {word.removesuffix("s") for word in words_of(text)}  # `1 insertion` is what `12 insertions` were
     if 2 * sum(word.removesuffix("s") in present for word in step.expects) < len(step.expects):
         expected = ", ".join(step.expects)

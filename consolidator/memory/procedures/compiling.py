@@ -49,6 +49,16 @@ _DOCUMENT = re.compile(r"\"\$\(cat <<-?\s*['\"](\w+)['\"]\n(.*?)\n[^\S\n]*\1\s*\
 _OPERATOR = re.compile(r"&&|\|\||[;&|<>()`\n]")
 _SUBCOMMAND = re.compile(r"[a-z][a-z:-]*")
 _NO_MATTER = ("description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens")  # of a shell's call
+_SILENT = {
+    "git add",
+    "mkdir",
+    "cp",
+    "mv",
+    "rm",
+    "touch",
+    "ln",
+    "chmod",
+}  # what they printed was a hook's of that machine
 _NAMES = {"-m": "message", "-b": "branch", "-t": "title"}
 
 
@@ -139,6 +149,7 @@ class _Form(NamedTuple):
     words: list[str]  # of a shell's line, raw; a hole is ""
     argument: str = ""  # that holds the shell's line
     others: Mapping[str, Any] = MappingProxyType({})  # what a shell is given beside its line, such as a directory
+    is_silent: bool = False  # what it printed was not the step's own: a wrapper's, or of a program that prints nothing
 
 
 def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
@@ -159,12 +170,13 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
     words = [match[0] for match in RAW_WORD.finditer(line)]
     if "".join("".join(words).split()) != "".join(line.split()):
         return None
-    if wrappers := commands[0].wrappers:  # it runs without them in another session, or it is no wrapper there
-        words = words[len(wrappers) :] if tuple(words[: len(wrappers)]) == wrappers else words
+    wrappers = commands[0].wrappers  # it runs without them in another session, or it is no wrapper there
+    is_unwrapped = bool(wrappers) and tuple(words[: len(wrappers)]) == wrappers
+    words = words[len(wrappers) :] if is_unwrapped else words
     is_nested = not {"(", ")", "`", "<", ">"}.isdisjoint(words)
     if is_nested or {("|", "&"), (";", ";")} & set(pairwise(words)):
         # Its spaces matter, and nothing in it may differ.
-        return _Form((call.tool, *rest, line), [], [line], argument or "", others)
+        return _Form((call.tool, *rest, line), [], [line], argument, others)
     key: list[str] = []
     runs: list[list[str]] = []
     place = 0  # of a word in its command
@@ -179,7 +191,8 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
         else:
             key.append("")
             runs.append([word])
-    return _Form((call.tool, *rest, *key), runs, key, argument, others)
+    programs = {f"{each.program} {each.subcommand or ''}".strip() for each in commands}
+    return _Form((call.tool, *rest, *key), runs, key, argument, others, is_unwrapped or programs <= _SILENT)
 
 
 def _strip_own_directory(line: str, project: str | None) -> str:
@@ -217,11 +230,12 @@ class _Compiler:
         text = json.dumps(arguments, ensure_ascii=False)
         if self._redact(text) != text:
             raise CannotCompile(f"step {number + 1} holds a credential")
-        results = [words_of(call.result_text) for call in calls]
-        common = sorted(set.intersection(*results), key=lambda word: (-len(word), word))[:MAX_EXPECTED]
+        results = [words_of(call.result_text) for call, form in zip(calls, forms, strict=True) if not form.is_silent]
+        common = set.intersection(*results) if results else set[str]()
+        expected = tuple(sorted(common, key=lambda word: (-len(word), word))[:MAX_EXPECTED])
         powers = {power for call in calls for power in powers_of(call.tool, call.arguments)}
         evidence = tuple((each.session_id, call.seq) for each, call in zip(self._instances, calls, strict=True))
-        return CompiledStep(calls[0].tool, arguments, tuple(common), tuple(sorted(powers)), evidence)
+        return CompiledStep(calls[0].tool, arguments, expected, tuple(sorted(powers)), evidence)
 
     def _compile_line(self, number: int, forms: Sequence[_Form]) -> list[Any]:
         parts: list[Any] = []

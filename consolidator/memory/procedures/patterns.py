@@ -188,7 +188,7 @@ def mine_patterns(
     log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
-    singles = _single_symbols(log, rule)
+    singles = _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
     longer = _extend_patterns(log, singles, 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
         grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
@@ -251,10 +251,6 @@ def _measure_pairs(singles: _Grams, pairs: _Grams) -> npt.NDArray[np.float64]:
     )
     shares[pairs.ids] = together[pairs.ids] / rarer
     return shares
-
-
-def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:
-    return _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
 
 
 def _extend_patterns(log: _SequenceLog, grams: _Grams, length: int, rule: PublicationRule) -> _Grams:

@@ -171,11 +171,6 @@ def predict_argument(profile: ToolProfile, path: str, bindings: BindingFold) -> 
     return _UNPREDICTED
 
 
-def _is_general(roots: int, profile: ToolProfile) -> bool:
-    """Whether so many of the sessions that call a tool use a value that it is no person's or case's."""
-    return roots >= max(MIN_ROOTS, MIN_GENERAL_SHARE * profile.roots)
-
-
 def _apply_binding(
     binding: Binding, profile: ToolProfile, path: str, bindings: BindingFold, used: Container[int]
 ) -> list[Scalar] | None:
@@ -185,7 +180,8 @@ def _apply_binding(
     """
     if binding.kind == "constant":
         constant: list[Scalar] = list(binding.value) if "[]" in path else [binding.value]
-        is_general = not binding.is_case_value and _is_general(binding.roots, profile)
+        is_frequent = binding.roots >= max(MIN_ROOTS, MIN_GENERAL_SHARE * profile.roots)
+        is_general = not binding.is_case_value and is_frequent
         return constant if is_general or bindings.knows(constant) else None
     clear_values = bindings.clear_values or {}
     if binding.kind == "user":

@@ -196,7 +196,7 @@ class ErrorTracker:
             operation=FAILED_CD if has_no_folder else operation.key,
             fingerprint=fingerprint_headline(symbol, headline),
             headline=headline,
-            quote=_quote_from(text, line),
+            quote=text[line.start : line.start + MAX_QUOTE].strip(),
             failing=summarize_arguments(call.tool, arguments, MAX_FAILING),
             status="noise" if reason else "open",
             noise_reason=reason,
@@ -412,8 +412,3 @@ def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
 def _last_try(record: ErrorRecord) -> int:
     """Return the index of the last call that met the error of a record."""
     return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])
-
-
-def _quote_from(text: str, line: ErrorLine) -> str:
-    """Return a verbatim excerpt of a result from its error line on."""
-    return text[line.start : line.start + MAX_QUOTE].strip()

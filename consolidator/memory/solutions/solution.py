@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.solutions.error_records import FixStep
-from consolidator.models.audience import ALL
+from consolidator.models.audience import ALL, pluralize
 
 _STATUSES = ("confirmed", "unconfirmed", "unsolved")  # best first
 
@@ -114,7 +114,7 @@ def count_support(sessions: int, people: int = 1) -> str:
     """Return in how many sessions something was seen, and of how many people where there are several."""
     if people > 1 and people == sessions:
         return f"{people} people"
-    counted = "1 session" if sessions == 1 else f"{sessions} sessions"
+    counted = pluralize(sessions, "session")
     return counted if people <= 1 else f"{counted} of {people} people"
 
 

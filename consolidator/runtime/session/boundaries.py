@@ -15,7 +15,7 @@ Boundary = Literal[
     "commit session", "commit configuration", "commit message", "commit verdict", "commit key", "commit end",
     "commit task", "commit scratchpad",  # people
     "commit child", "commit checkpoint", "commit sub-agent",  # lineage
-    "compaction", "commit compaction", "commit reserve",  # before the model is asked
+    "commit fold", "compaction", "commit compaction", "commit reserve",  # before the model is asked
     "commit thinking", "model", "batch", "commit chunk", "send", "delivery",  # while it answers
     "commit response", "commit decision", "commit interruption", "commit notice", "commit spend",  # how that ended
     "commit call started", "tool", "commit results", "commit settled",

@@ -24,8 +24,6 @@ from typing import Any, cast
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from jsonschema import SchemaError, validators
-from referencing import Registry
 
 from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome, truncate
@@ -40,11 +38,13 @@ from consolidator.runtime.tools.tool import (
 
 try:
     import mcp_types
+    from jsonschema import SchemaError, validators
     from mcp import MCPError, StdioServerParameters
     from mcp.client import Client
     from mcp.client._transport import TransportStreams
     from mcp.client.stdio import get_default_environment
     from mcp.shared.message import SessionMessage
+    from referencing import Registry
 except ModuleNotFoundError as error:
     raise UsageError("the tools of MCP servers need MCP: pip install 'consolidator[mcp]'") from error
 

@@ -15,6 +15,7 @@ from consolidator.memory.text.recall_markers import find_citations
 from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import budget
+from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
@@ -134,8 +135,9 @@ async def plan_request(
     is_full = context.over_budget or context.tokens > threshold * context_budget
     if prefill is None and is_full and find_strategy(context.strategy).compacts:
         if fold is not None:  # what is compacted goes on from there
-            async with harness.database.connection() as conn:
-                await save_view(conn, session.id, fold)
+            with boundary("commit fold"):
+                async with harness.database.connection() as conn:
+                    await save_view(conn, session.id, fold)
             fold = None
         side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))

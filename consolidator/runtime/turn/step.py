@@ -138,8 +138,8 @@ class SessionStepper:
             else:
                 end = await events.complete(conn, [row for row in rows if row.seq <= session.head])
                 log = [event for event in end if event.seq > after]
-                if not any(map(refs_of, rows)):  # a context reads no more than the ends of what is in blobs
-                    self.harness.tails.follow(lineage, self.harness.tools_of(session).result_limits(), end)
+                newest = [] if any(map(refs_of, rows)) else end  # a context reads but the ends of what is in blobs
+                self.harness.tails.follow(lineage, self.harness.tools_of(session).result_limits(), newest)
 
             # What was read also tells whether people wait for a message of an earlier holder.
             self._told_to = max((event.seq for event in log if tells_people(event)), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from itertools import chain
 
@@ -14,6 +15,7 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import OverBudget
 from consolidator.formats.base import ForeignEvent
 from consolidator.formats.exchange import Message, Usage, draft_events, hash_messages, last_answer
+from consolidator.formats.openai.responses import continued
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.audience import OWNER
 from consolidator.models.event import NewEvent
@@ -28,6 +30,7 @@ from consolidator.store.sessions import sessions
 
 RECORDED_BY = "proxy"
 _MAX_ANSWERS_LOOKED_AT = 200  # of a conversation, the first ones: each may be where its session began
+_ASKS_AGAIN_WITHIN = timedelta(hours=1)  # a client that lacks an answer; later the same words begin another session
 _FAILED = CallUsage(0, 0, 0, Decimal(0), "failed: no answer")
 
 
@@ -44,15 +47,15 @@ class ExchangeLog:
         """Return the session that answered the messages before, with the new ones in it; None for a new conversation.
 
         A conversation that begins is recorded with its first answer, which is what tells it from another. Until that
-        answer was sent whole the session goes by its request, so that asking again repeats nothing; the second value
-        tells whether `mark_sent` has to follow.
+        answer was sent whole the session goes by its request, so that asking again repeats nothing, for an hour: who
+        hung up may never ask again. The second value tells whether `mark_sent` has to follow.
         """
         hashes, answered = hash_messages(messages), last_answer(messages)
         starts = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
         keys = [self._keys(hashes, at) for at in starts[:_MAX_ANSWERS_LOOKED_AT]]
-        again = self._key(hashes[-1], unsent=True)
+        again, since = self._key(hashes[-1], unsent=True), self.database.clock.now() - _ASKS_AGAIN_WITHIN
         async with self.database.connection() as conn:
-            known = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY)
+            known = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY, lately=again, since=since)
         unsent, sent = next((pair for pair in reversed(keys) if not known.keys().isdisjoint(pair)), ("", ""))
         session_id = known.get(sent) or known.get(unsent)
         if again in known or session_id is None:
@@ -70,8 +73,14 @@ class ExchangeLog:
         async with self.database.transaction() as conn:
             await sessions.rename_key(conn, old=old, key=key, recorded_by=RECORDED_BY)
 
-    async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> None:
-        """Record a whole reply; with the messages before it, where it is the first of its session."""
+    async def mark_response(self, session_id: str, response_id: str) -> None:
+        """Have a session go by the response, or the conversation, too that its client's next request may continue."""
+        key = self._key(hash_messages([continued(response_id)])[0])
+        async with self.database.transaction() as conn:
+            await sessions.set_response(conn, session_id, key)
+
+    async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> str:
+        """Record a whole reply; with the messages before it, where it is the first of its session. Return its id."""
         full = [*messages, reply]
         hashes = hash_messages(full)
         new = 1 if session_id is not None else len(full) - last_answer(messages)
@@ -90,6 +99,7 @@ class ExchangeLog:
                 }
                 session_id = await sessions.open_current(conn, values, now=self.database.clock.now())
             await self._append(conn, session_id, draft_events(full, new), f"out:{hashes[-1]}", model)
+        return session_id
 
     async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> str | None:
         """Reserve a call before it is made and return its id; None without a cap. Raises OverBudget beyond it."""
@@ -103,7 +113,8 @@ class ExchangeLog:
         async with self.database.transaction() as conn:
             spent = (await model_calls.load_spending(conn, run_id)).cost
             if spent + cost > self.max_cost:
-                raise OverBudget(f"the day's cap of {self.max_cost} USD is reached: {spent:.4f} USD spent or reserved")
+                used = f"{spent:.4f} USD spent or reserved, and this call may cost {cost:.4f}"
+                raise OverBudget(f"the day's cap of {self.max_cost} USD is reached: {used}")
             tokens = input_tokens + output_tokens
             reserve = CallReserve(call_id, run_id, None, RECORDED_BY, model, call_id, tokens, cost, now)
             await model_calls.reserve_call(conn, reserve)

@@ -218,9 +218,12 @@ async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
 
 
 def _choose_for_start(known: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
-    """Yield the lessons for a session's start, the most helpful first."""
+    """Yield the lessons for a session's start, the most helpful first; no formatter that another names as a cure."""
     counts: Counter[str] = Counter()
+    cures = {lesson.instead for lesson in known.values() if lesson.kind == "first_run_fails" and lesson.starts}
     for id, lesson in known.items():
+        if lesson.kind == "command" and lesson.purpose == "format" and lesson.instead in cures:
+            continue
         if lesson.starts and counts[lesson.kind] < (MAX_TOGETHER if lesson.kind == "together" else MAX_OF_KIND):
             counts[lesson.kind] += 1
             yield id, lesson

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
-from consolidator.models.audience import describe_peer
+from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
@@ -35,6 +36,7 @@ from consolidator.store.sessions import sessions
 
 _NOTHING = "nothing learned has the id {!r}; `facts`, `lessons`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
+_CALLS = ("command", "finds_more")  # lessons that say which call to make, in place of no other
 _Explained = FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | LessonRow
 
 
@@ -156,7 +158,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     lines = [
         *(f"hostile: told to no agent unasked, since it {harm}" for harm in withheld.values()),
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
-        f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
+        f"in {pluralize(fact.sessions, 'session')}",
         f"belongs to {fact.agent if fact.agent == ALL_AGENTS else f'agent {fact.agent}'}"
         + (f", {fact.level} {fact.project or describe_peer(fact.peer or '')}" if fact.level != "agent" else ""),
         "true"
@@ -192,7 +194,7 @@ async def _describe_worth(conn: Connection, fact: FactRow) -> str:
     if not worth.told:
         return "no figure of worth: no session was told it since it was learned"
     untold = f", untold in {worth.untold_said} of {worth.untold}" if worth.untold else ""
-    told = f"told in {worth.told} session{'' if worth.told == 1 else 's'}"
+    told = f"told in {pluralize(worth.told, 'session')}"
     return f"{told}, a person said it again in {worth.told_said}{untold}"
 
 
@@ -259,9 +261,9 @@ async def _explain_lesson(conn: Connection, row: LessonRow) -> dict[str, Any]:
     lines = [
         *([f"hostile: told to no agent, since it {row.harm}"] if row.harm else []),
         f"{lesson.kind.replace('_', ' ')} in {row.project}, shown by sessions of {', '.join(lesson.agents) or '-'}",
-        f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
-        f"worked {lesson.successes} times, failed {lesson.failures} times",
-        *([f"instead: {lesson.instead}"] if lesson.instead else []),
+        f"in {pluralize(lesson.sessions, 'session')}: worked {pluralize(lesson.successes, 'time')}, "
+        f"failed {pluralize(lesson.failures, 'time')}",
+        *([f"instead: {lesson.instead}"] if lesson.instead and lesson.kind not in _CALLS else []),
         *([figure] if (figure := describe_worth(row)) else []),
         *([f"told no more, since {row.withheld}"] if row.withheld and not row.harm else []),
         *(["pinned: told whatever came of it"] if row.pinned else []),
@@ -284,6 +286,12 @@ def _step(step: dict[str, Any]) -> str:
     return f"{step['tool']}({arguments}){repeated}"
 
 
+def _describe_step(step: Mapping[str, str]) -> str:
+    """Return a step of a fix: a shell's command, or a tool with what it was given."""
+    is_command = is_shell_symbol(step["symbol"]) and step["argument"]
+    return step["argument"] if is_command else f"{display_name(step['symbol'])} {step['argument']}".strip()
+
+
 async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str, Any]:
     body = solution.body
     lines = [body["line"]]
@@ -297,7 +305,7 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
         lines += [
             f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {support}): {told}",
             *(f"  {name + ':':10} {fix[name]}" for name in ("failing", "resolving") if fix[name]),
-            *(f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]),
+            *(f"  between:   {_describe_step(step)}" for step in fix["steps"]),
         ]
     lines += [f"tried in vain: {attempt}" for attempt in body["tried"]]
     quotes = {(quote["session_id"], quote["seq"]): quote for fix in body["fixes"] for quote in fix["evidence"]}

@@ -11,6 +11,7 @@ from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
+from consolidator.models.audience import pluralize
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
@@ -86,10 +87,7 @@ def count_by_kind(waiting: WaitingCountsRow | None) -> dict[str, int]:
 def describe_waiting(counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
     """Return (kind, how many of what, the command that shows them) of what waits."""
     named = [(kind, counts[kind], *words) for kind, words in _WAITING.items() if counts.get(kind)]
-    return [
-        (kind, f"{count} {noun}{'' if count == 1 else 's'} {what}", command)
-        for kind, count, noun, what, command in named
-    ]
+    return [(kind, f"{pluralize(count, noun)} {what}", command) for kind, count, noun, what, command in named]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     lasting, once = ([line for is_one, line in facts if is_one is wanted] for wanted in (True, False))
     failed_again = [
         LearnedLine(
-            f"{row.body['line']} (again {row.times} time{'' if row.times == 1 else 's'})",
+            f"{row.body['line']} (again {pluralize(row.times, 'time')})",
             row.in_sessions,
             (row.project, row.agent),
             row.id,
@@ -163,7 +161,9 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     ]
     more = news.more.get
     sections = [
-        LearnedSection("failed_again", "Failed again, though a fix was known", failed_again, more("failed_again", 0)),
+        LearnedSection(
+            "failed_again", "Failed again, though a fix had worked before", failed_again, more("failed_again", 0)
+        ),
         LearnedSection(
             "lessons", "How things are run here, what fails, and what then works", lessons, more("lessons", 0)
         ),

@@ -36,6 +36,7 @@ from consolidator.memory.facts.remembered import (
     read_received,
 )
 from consolidator.memory.facts.rule_block import BEGINNING, END
+from consolidator.models.audience import pluralize
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, LessonFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
@@ -336,7 +337,7 @@ def _list_data(rows: Iterable[MovedMemory], received: Received) -> Iterator[dict
     held = None if received.is_signed else f"from {received.installation}: nothing proves who said it"
     for row in rows:
         words = f"“{row.quotes[-1].text}”" if row.quotes else row.sentence
-        count = f"{row.sessions} session{'' if row.sessions == 1 else 's'}"
+        count = pluralize(row.sessions, "session")
         quote = f"{words} (from {received.installation}, {count})"
         texts = {name: getattr(row, name) for name in ("subject", "predicate", "value", "sentence")} | {"quote": quote}
         yield {

@@ -18,7 +18,7 @@ from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.models.audience import describe_peer
+from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.service.memory.compiling import list_compiled
 from consolidator.service.memory.learned import (
@@ -84,7 +84,7 @@ def _section_lines(section: LearnedSection) -> list[str]:
     lines = [f"**{section.title}**", ""]
     for line in section.lines[:MAX_LINES]:
         owner = describe_peer(next(filter(None, line.owner), ""))
-        sessions = f"{line.sessions} session{'' if line.sessions == 1 else 's'}"
+        sessions = pluralize(line.sessions, "session")
         if section.kind == "solutions":  # the line says it
             sessions = ""
         lines.append(f"- {_quote(line.text)} ({', '.join(filter(None, (sessions, _quote(owner, _MAX_OWNER))))})")
@@ -98,7 +98,10 @@ def _waiting_lines(waiting: Mapping[str, int], rules: Sequence[RuleProposal]) ->
     for name, line, command in describe_waiting(waiting):
         lines.append(f"- {line}: `{command}`")
         if name == "rules":
-            lines += [f"- “{_quote(rule.rule)}” (asked in {rule.sessions} sessions)" for rule in rules[:MAX_LINES]]
+            lines += [
+                f"- “{_quote(rule.rule)}” (asked in {pluralize(rule.sessions, 'session')})"
+                for rule in rules[:MAX_LINES]
+            ]
     return lines
 
 

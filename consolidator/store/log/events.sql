@@ -130,7 +130,8 @@ select stamp_awaited_events(%(run_id)s, %(session)s, %(after)s, %(upto)s, %(low)
 select e.seq, e.event_type, coalesce(e.tool_name, e.data ->> 'tool') as tool, e.data ->> 'call_id' as call_id,
        e.data ->> 'status' as status, e.created_at as at, e.data ->> 'occurred_at' as occurred,
        left(coalesce(e.data ->> 'text', case when e.event_type = 'ToolCall' then coalesce(
-           e.data #>> '{arguments,command}', e.data #>> '{arguments,file_path}', e.data #>> '{arguments,pattern}', e.data ->> 'arguments')
+           e.data #>> '{arguments,command}', e.data #>> '{arguments,file_path}', e.data #>> '{arguments,path}', e.data #>> '{arguments,pattern}',
+           e.data ->> 'arguments')
        end, e.data ->> 'message', ''), 200) as words
 from event e
 where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s

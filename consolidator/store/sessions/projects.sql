@@ -19,8 +19,9 @@ select project from known k where project is not null and exists (
 
 -- name: latest_agent
 select agent from session
-where kind = 'root' and channel is distinct from %(channel)s and (%(project)s::text is null or project = %(project)s)
-order by created_at desc, id desc limit 1
+where kind in ('root', 'fork') and channel is distinct from %(channel)s
+  and (%(project)s::text is null or project = %(project)s)
+order by last_day desc, last_occurred_at desc, id desc limit 1  -- what is imported at once was not created in its order
 
 -- name: shared_with
 select distinct project from session

@@ -22,8 +22,17 @@ select * from session where id = %(id)s
 select * from session where key = %(key)s and current and recorded_by is null
 
 -- name: find_recorded
--- The sessions that some of a client's keys name.
+-- The sessions that some of a client's keys name; what the key `lately` names only if it went on after `since`. A key
+-- may be that of the response which a session ends with.
 select key, id from session where key = any(%(keys)s) and current and recorded_by = %(recorded_by)s
+  and (key <> %(lately)s or last_event_at >= %(since)s)
+union all
+select trigger_id, id from session
+where trigger_type = 'response' and trigger_id = any(%(keys)s) and current and recorded_by = %(recorded_by)s
+
+-- name: set_response
+-- A client's next request may name a session by the response that it ends with.
+update session set trigger_type = 'response', trigger_id = %(key)s where id = %(id)s
 
 -- name: rename_key
 -- A client's session goes by another key, which no other session has.

@@ -73,8 +73,12 @@ def draw_weeks(weeks: Sequence[WeekRow]) -> list[Chart]:
     return [
         Chart(
             "Failures that came back",
-            f"A failure that memory knows came back in {_of(total('told_failed'), total('told'))} after it was told, "
-            f"and in {_of(total('untold_failed'), total('untold'))} without.",
+            f"A failure that memory knows came back in {_of(total('untold_failed'), total('untold'))} where nobody was "
+            + (
+                f"told of it, and in {_of(total('told_failed'), total('told'))} after it was told."
+                if total("told")
+                else "told of it. No session that could meet one was told yet: install memory in your agents."
+            ),
             {"untold": "not told", "told": "told"},
             [*untold, *told],
             "100%",
@@ -90,7 +94,9 @@ def draw_weeks(weeks: Sequence[WeekRow]) -> list[Chart]:
         Chart(
             "Tokens spent on telling",
             f"{count_of(total('tokens'), 'token')} in {count_of(total('sessions'), 'session')}, "
-            "a session counted in each of its weeks.",
+            "a session counted in each of its weeks."
+            if most
+            else "No session was told anything yet.",
             {},
             _bars(weeks, "spent", 0, 1, [(row.tokens, most if row.tokens else 0) for row in weeks]),
             f"{most:,}",

@@ -131,7 +131,7 @@ async def test_nothing_new_sends_nothing(
     assert len(webhook.messages) == 1
     await log_events(database, "again", failed_command_events(9), project="shop")
     await night(database, clock, told)
-    assert "Failed again, though a fix was known" in webhook.messages[1]["message"]
+    assert "Failed again, though a fix had worked before" in webhook.messages[1]["message"]
     assert "run 'pytest " in webhook.messages[1]["message"]
     assert "New" not in webhook.messages[1]["message"]
 

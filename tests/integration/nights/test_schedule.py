@@ -387,7 +387,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
         "consolidation": "2026-03-03T03:00:00+00:00",
         "retention": "2026-03-03T03:30:00+00:00",
     }
-    assert "new events in 1 sessions" in body["last"]["import"]
+    assert "in 1 session," in body["last"]["import"]
     assert await all_learned(database)
     assert (
         await query_number(database, "select count(*) from fact") == 1

@@ -12,6 +12,7 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
+from consolidator.service.log.record import record_events
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson
@@ -68,6 +69,19 @@ async def test_a_call_is_traced_to_the_lines_that_its_session_was_told(
         await blame_call(database, "t", 3)
     with pytest.raises(NotFound):
         await blame_call(database, "nobody", 3)
+
+
+@pytest.mark.parametrize("recalled", [["l_0123456789"], "l_0123456789", {"a": 1}, [["x"], None, {}], 7, None])
+async def test_what_a_client_says_was_recalled_is_no_line_of_memory(database: Database, recalled: Any) -> None:
+    thought: dict[str, Any] = {"type": "ThinkingStart", "data": {"message_id": "m1", "recalled": recalled}}
+    call = {"type": "ToolCall", "data": {"call_id": "a", "tool": "Bash", "arguments": {"command": "make"}}}
+    recorded = await record_events(database, "main:cli:mara", [thought, call])
+    blamed = await blame_call(database, recorded["session"], recorded["first_seq"] + 1)
+    assert (blamed["call"], blamed["lines"]) == ("make", [])
+    await log_calls(
+        database, "t", NewEvent(EventType.THINKING_START, thought["data"]), *call_and_result("b", "Bash", {})
+    )
+    await blame_call(database, "t", 3)  # of our runtime, whatever form it has
 
 
 async def test_a_file_is_traced_to_its_changes_decisions_and_failures(

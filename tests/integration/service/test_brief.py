@@ -22,7 +22,7 @@ from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import Situation, brief
+from consolidator.service.memory.brief import Situation, brief, preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.memory.remember import remember
@@ -315,3 +315,13 @@ async def test_the_file_of_warnings_holds_what_may_be_told_to_the_owners_agents_
     await write_warnings(database, tmp_path)
     assert 60_000 < file.stat().st_size <= 1 << 16
     assert "Wrtk" not in file.read_text()
+
+
+async def test_a_preview_is_of_the_agent_that_worked_last_whenever_its_log_came(database: Database) -> None:
+    await keep(database, lesson("test", "Tests: `pnpm test`."))
+    for agent, kind, hours in (("pi", "fork", 1), ("claude-code", "root", 2), ("codex", "root", 3)):
+        earlier = (database.clock.now() - timedelta(hours=hours)).isoformat()
+        said = user_message("Fix the cart.", occurred_at=earlier)
+        await log_events(database, f"of-{agent}", [said], agent=agent, kind=kind, project=SHOP)
+    preview = await preview_brief(database, scope=MemoryScope(project=SHOP))
+    assert preview.agent == "pi"

@@ -14,7 +14,7 @@ from consolidator.memory.facts.orders import commands_memory, overrides_instruct
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.transcript import Origins, TranscriptChunk
 from consolidator.memory.facts.triage import triage_candidates
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -257,3 +257,30 @@ def test_leave_to_go_round_a_check_waits_for_a_person_since_it_may_have_been_for
     stated: dict[str, Any] = {"value": "--no-verify", "sentence": "The user allows commits with --no-verify."}
     (candidate,) = read_message('you may commit with "--no-verify"', quote="commit with", **stated).candidates
     assert (candidate.trust, candidate.quarantined is not None) == ("user", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "subject", "value", "vouched", "believed"),
+    [
+        ("On github we let it review each pull request.", "GitHub Copilot", "each pull request", True, True),
+        ("On github we let it review each pull request.", "GitHub Copilot", "each pull request", False, False),
+        ("Over there we let it review each pull request.", "GitHub Copilot", "each pull request", True, False),
+        ("On github we let it review each pull request.", "GitHub", "Copilot", True, False),
+    ],
+)
+def test_a_subject_that_a_person_names_in_part_may_have_its_whole_name_where_the_project_vouches_for_it(
+    said: str, subject: str, value: str, vouched: bool, believed: bool
+) -> None:
+    """The agent said the rest of the name; it frees no word of the value."""
+    events = [
+        Event("s1", 1, EventType.ASSISTANT_RESPONSE, {"text": "I can set up GitHub Copilot."}, NOON),
+        Event("s1", 2, EventType.USER_MESSAGE, {"text": said}, NOON),
+    ]
+    origins = Origins(vouched=frozenset({"copilot"}) if vouched else frozenset())
+    chunk = TranscriptChunk(tuple(transcript_lines(events, SESSION, str)), origins=origins)
+    sentence = f"{subject} reviews {value}."
+    stated = fact_json(
+        "P1", "review each pull request", "reviews", value, sentence, "profile", about="thing", subject=subject
+    )
+    proposals = read_facts(chunk, {"facts": [stated]}, FactExtractor(SESSION, "model:m:1", 1))
+    assert [candidate.value for candidate in proposals.candidates] == ([value] if believed else [])

@@ -340,7 +340,7 @@ def test_a_file_that_is_looked_for_elsewhere_is_found(asked: str, call: str | No
 def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -> None:
     own = """gh api graphql -f query='query { repository(owner: "acme", name: "shop") { id } }'"""
     lessons = learn(2, lambda log: log.run(own, "{}").run("gh api repos/acme/shop/pulls", "[]"))
-    for other, call in (("acne/shop", "acme/shop"), ("acne/else", None)):
+    for other, call in (("acne/shop", "acme/shop"), ("acne/Sh-op", "acme/shop"), ("acne/else", None)):
         told = answer_failure(lessons, "Bash", {"command": f"gh api repos/{other}/pulls"}, "gh: Not Found (HTTP 404)")
         assert (told.call if told else None) == call
 
@@ -375,6 +375,102 @@ def test_an_edit_with_spaces_where_tabs_are_is_answered() -> None:
     assert told is not None
     assert "indented with tabs" in told.text
     assert answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "\tx", "new_string": ""}, error) is None
+
+
+def test_a_path_is_told_at_a_start_only_with_what_is_there_instead() -> None:
+    missing = "File does not exist."
+
+    def write(log: CallLog) -> None:
+        log.read(".lint.yml", ok=False, output=missing).read(".lint.yaml").read("gone.md", ok=False, output=missing)
+
+    told = {lesson.line: lesson.starts for lesson in of_kind(learn(3, write), "always_fails")}
+    assert told == {
+        "`.lint.yml` is not there (3 of 3); `.lint.yaml` is.": True,
+        "`gone.md` is not there (3 of 3).": False,
+    }
+
+
+def test_files_of_many_changes_say_less_by_changing_together() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("prompts/ask.txt").edit("src/ask.py").run("git commit -m a", "[main 1] a")
+        for name in "abcd":
+            log.edit(f"ui/{name}.ts").run(f"git commit -m {name}", f"[main 2] {name}")
+
+    rare = of_kind(learn(4, write), "together")[0]
+    assert rare.starts
+    assert rare.score == pytest.approx(0.8 * 4 * 2.32 / 3.5, abs=0.01)
+
+
+def test_an_edit_whose_lines_lack_a_tab_is_answered_where_that_was_the_reason() -> None:
+    error = "String to replace not found in file.\nString: \tlet x = 1;"
+
+    def lose_tab(log: CallLog) -> None:
+        log.edit("a.ts", "\tlet x = 1;\n\t\tlet y = 2;", ok=False, output=error)
+        log.read("a.ts", output="    1\u2192class A {\n    2\u2192\t\tlet x = 1;\n    3\u2192\t\t\tlet y = 2;")
+        log.edit("b.ts", "\tlet x = 1;", ok=False, output=error).edit("b.ts", "\t\tlet x = 1;")
+
+    call = {"file_path": "c.ts", "old_string": "\tlet z = 3;", "new_string": ""}
+    told = answer_failure(learn(3, lose_tab), "Edit", call, error)
+    assert told is not None
+    assert "mostly lack one tab in each line of the old text (6 of 6 times)" in told.text
+
+    def change_meanwhile(log: CallLog) -> None:
+        log.edit("a.ts", "\tlet x = 1;\n\tlet y = 2;", ok=False, output=error).read("a.ts", output="\tlet x = 1;")
+
+    assert of_kind(learn(3, change_meanwhile), "harness") == []
+
+
+def test_what_a_fold_noted_of_failed_edits_survives_a_cut() -> None:
+    log = CallLog("s").edit("a.ts", "\tlet x = 1;", ok=False, output="String to replace not found in file.")
+    log.edit("a.ts", "\t\tlet x = 1;")
+    whole = log.trace()
+    assert [call.value for call in whole.calls] == ["tab", "tab+1"]
+    assert all(log.trace(cut).calls == whole.calls for cut in range(1, len(log.events)))
+
+
+def test_a_lint_rule_that_the_formatter_leaves_is_not_answered_with_the_formatter() -> None:
+    unused = "cart.ts:1 lint/correctness/noUnusedVariables ━━━\n  × This variable is unused."
+    layout = "cart.ts format ━━━\n  × Formatter would have printed the following content:"
+
+    def write(log: CallLog) -> None:
+        log.fail("bun run lint", layout).run("bun run lint:fix", "Fixed 1 file").fail("bun run lint", unused)
+
+    lessons = learn(3, write)
+    left, mended = (answer_failure(lessons, "Bash", {"command": "bun run lint"}, error) for error in (unused, layout))
+    assert left is not None
+    assert mended is not None
+    assert left.text.startswith("`bun run lint:fix` leaves the lint errors `noUnusedVariables`")
+    assert mended.call == "bun run lint:fix"
+
+
+def test_a_commit_that_fails_without_a_word_is_answered_with_what_its_hook_runs() -> None:
+    def write(log: CallLog) -> None:
+        log.run("bun run test", "$ bun test src/\n 3 pass").run("git commit -m a", "$ bun test src/\n[main 1] a")
+
+    lessons, call = learn(3, write), {"command": "git add a.ts && git commit -m b"}
+    told = answer_failure(lessons, "Bash", call, "Exit code 1")
+    assert told is not None
+    assert told.text.startswith("The commit hook runs `bun run test`")
+    assert answer_failure(lessons, "Bash", call, "Exit code 1\nerror: cart.test.ts failed") is None
+
+
+def test_files_that_change_together_are_shown_by_edits_of_these_files() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("api/types/order.ts").edit("web/types/order.ts").edit("docs/notes.md").run(
+            "git commit -m a", "[main 1] a"
+        )
+        log.edit("web/site.css").run("cd web && pnpm run css:build", "done").edit("api/server.ts")
+
+    logs = [CallLog(f"s{n}") for n in range(3)]
+    for log in logs:
+        write(log)
+    paths = {(log.name, call.seq): call.path for log in logs for call in log.trace().calls}
+    shown = {
+        lesson.kind: {(paths[case] or "").removeprefix(f"{HOME}/") for case in lesson.evidence}
+        for lesson in learn_lessons([log.trace() for log in logs])
+        if lesson.kind in ("together", "follow_up")
+    }
+    assert shown == {"together": {"api/types/order.ts", "web/types/order.ts"}, "follow_up": {"web/site.css"}}
 
 
 def test_what_one_agent_met_is_told_with_what_another_met() -> None:

@@ -95,6 +95,8 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
         "chat --builtin tasks --mcp=serve": "chat --tools tasks --tools mcp:serve",
         "facts search --only": "facts search --only",
         "procedures export --help": "procedures --help",
+        "db reindex --vectors": "run reindex --force",
+        "facts search --vectors": "facts search --vectors",
         "": "",
     }
     assert {words: " ".join(expand_aliases(words.split())) for words in former} == former

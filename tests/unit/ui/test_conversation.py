@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from consolidator.ui.conversation import show_arguments
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.ui.conversation import fold_entries, show_arguments
+from tests.conftest import NOON
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,13 @@ from consolidator.ui.conversation import show_arguments
 )
 def test_arguments_are_lines_where_they_are_plain(arguments: Any, shown: str) -> None:
     assert show_arguments(arguments) == shown
+
+
+def test_an_imported_session_began_when_it_did() -> None:
+    earlier = NOON - timedelta(days=3)
+    said = {"text": "Fix the cart.", "occurred_at": earlier.isoformat()}
+    events = [
+        Event("s", 1, EventType.SESSION_START, {}, NOON),
+        Event("s", 2, EventType.USER_MESSAGE, said, NOON),
+    ]
+    assert [entry.at for entry in fold_entries(events)] == [earlier, earlier]

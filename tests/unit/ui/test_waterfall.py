@@ -22,11 +22,11 @@ def outline(*calls: tuple[str, str, str], pause: float = 1.0) -> list[OutlineRow
 
 
 def test_a_run_of_reads_is_one_step_and_a_failed_read_ends_it() -> None:
-    read = ("Read", "/srv/shop/src/a.py", "ok")
+    read = ("read", "/srv/shop/src/a.py", "ok")  # of Claude Code with a capital
     rows = outline(read, read, ("Bash", "cat b", "ok"), ("Read", "/gone", "error"), read, ("Bash", "make", "ok"))
     steps = read_steps(rows)
     assert [(step.name, step.count, step.is_bad) for step in steps] == [
-        ("Bash, Read", 3, False), ("Read", 1, True), ("Read", 1, False), ("Bash", 1, False),
+        ("Bash, read", 3, False), ("Read", 1, True), ("read", 1, False), ("Bash", 1, False),
     ]  # fmt: skip
     assert steps[0].seqs == [1, 2, 3, 4, 5, 6]
 
