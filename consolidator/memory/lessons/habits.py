@@ -180,7 +180,10 @@ def _index(history: History) -> Iterator[Lesson]:
 
 
 def _constants(history: History) -> Iterator[Lesson]:
-    """Yield the repository that nearly all successful `gh` calls name, and that more name than leave it out."""
+    """Yield the repository that nearly all successful `gh` calls name.
+
+    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out.
+    """
     cases: dict[str, Cases] = defaultdict(Cases)
     unnamed = 0
     for session, call in history.calls():
@@ -192,6 +195,9 @@ def _constants(history: History) -> Iterator[Lesson]:
     best = most_common(counts) if counts else None
     if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
         return
+    own = (history.home or "").rpartition("/")[2].casefold()
+    if best.rpartition("/")[2].casefold() == own:
+        unnamed = 0  # they mean the same one
     if counts[best] >= MIN_CONSTANT_SHARE * counts.total() and counts[best] > unnamed:
         yield cases[best].build_lesson(
             "constant",

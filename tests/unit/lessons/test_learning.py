@@ -356,6 +356,13 @@ def test_a_repository_is_no_constant_where_more_calls_leave_it_out(without: int,
     assert bool(of_kind(learn(2, write), "constant")) == is_told
 
 
+def test_the_repository_of_the_projects_own_name_is_told_whatever_leaves_it_out() -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh api repos/ada/shop/pulls", "text").run("gh pr list", "none").run("gh pr list", "none")
+
+    assert of_kind(learn(3, write), "constant")[0].instead == "ada/shop"
+
+
 def test_a_worktree_within_the_project_is_the_project() -> None:
     def write(log: CallLog) -> None:
         log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
