@@ -2,7 +2,7 @@
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
 not there or not understood, explains its failures. Only keys without a success are warned of before a call. A run of
-late failures outweighs old successes where a shell does not find a program any more, or a host does not answer.
+late failures outweighs old successes where a host does not answer any more.
 """
 
 from __future__ import annotations
@@ -110,10 +110,9 @@ def learn_always_failing(history: History) -> list[Lesson]:
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
-        if headline is None and (late := [each for each in failures if each.call.at > uses[key].worked_at]):
+        late = [each for each in failures if each.call.at > uses[key].worked_at] if key[0] == "host" else []
+        if headline is None and late:
             failures, headline = late, _find_headline(history, key, _Uses(), late)
-            if uses[key].successes and key[0] != "host" and "command not found: " not in str(headline):
-                continue  # it is there: what it was asked for is not
         if headline is None:
             continue
         explained |= {failure.id for failure in failures}
