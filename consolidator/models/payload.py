@@ -117,6 +117,7 @@ class PolicyDecision(Payload):
         "scratchpad_set",
         "call_started",
         "call_settled",
+        "call_ended",  # a call whose result said that it goes on in the `background` has ended, and with which `status`
         "turn_interrupted",
         "turn_stopped",  # a person asked that what is under way ends, and nothing said before is answered any more
         "instructions_added",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.formats.base import ItemKeys, ItemName, hash_content
+from consolidator.formats.claude_code.background import NOTIFICATION, draft_asked_end, draft_notified_end, find_task
 from consolidator.formats.claude_code.tool_results import draft_answers, draft_denial, draft_result, is_user_denial
 from consolidator.formats.claude_code.user_text import (
     EventDraft,
@@ -45,9 +46,7 @@ class PromptQueue:
 
     def take(self, text: str | None = None) -> QueuedPrompt | None:
         """Take out the message that says `text`, else the next: people's messages go before notifications."""
-        typed = (
-            place for place, message in enumerate(self.waiting) if not message.text.startswith("<task-notification>")
-        )
+        typed = (place for place, message in enumerate(self.waiting) if not message.text.startswith(NOTIFICATION))
         place = next(typed, 0 if self.waiting else None) if text is None else self._find(text)
         return None if place is None else self.waiting.pop(place)
 
@@ -86,6 +85,7 @@ class SessionState:
     tools: dict[str, str] = field(default_factory=dict)  # open calls: call id -> tool
     arguments: dict[str, Any] = field(default_factory=dict)  # open calls: call id -> arguments, for a denial
     background_agents: dict[str, str] = field(default_factory=dict)  # running in the background: agent id -> call id
+    background_calls: dict[str, str] = field(default_factory=dict)  # of the shell, likewise: task id -> call id
     permission_mode: str | None = None
     message_id: str | None = None  # the last, whose blocks a later line may repeat as it grows
     blocks: dict[str, object] = field(default_factory=dict)  # by hash: the line that had it first
@@ -130,7 +130,12 @@ def _draft_tool_result(
     call_id = str(block.get("tool_use_id") or "")
     tool, arguments = session.tools.pop(call_id, None), session.arguments.pop(call_id, None)
     result = draft_result(part, block, tool, tool_use_result)
+    is_running = result.data["status"] == "ok"
+    if is_running and (task := find_task(tool, str(result.data["content"]), tool_use_result if is_only else None)):
+        result.data["background"] = task
+        session.background_calls[task] = call_id
     yield result
+    yield from draft_asked_end(part, tool, arguments, result, session.background_calls)
     if is_only and is_user_denial(result, line) and not session.denial_recorded:
         session.denial_recorded = True  # one denial ends all parallel calls
         yield from draft_denial(part, result, arguments, session.permission_mode)
@@ -152,9 +157,10 @@ def _draft_subagent_complete(part: str, agent_id: Any, call_id: str, status: str
 
 
 def _draft_background_completion(part: str, text: str, session: SessionState) -> Iterator[EventDraft]:
-    """Yield the completion of a background sub-agent, which a notification reports."""
-    if not text.lstrip().startswith("<task-notification>"):
+    """Yield the completion of a background sub-agent or command, which a notification reports."""
+    if not text.lstrip().startswith(NOTIFICATION):
         return
+    yield from draft_notified_end(part, text, session.background_calls)
     agent_id = text.partition("<task-id>")[2].partition("</task-id>")[0].strip()
     if call_id := session.background_agents.pop(agent_id, None):
         status = "ok" if "<status>completed</status>" in text else "error"
@@ -233,6 +239,7 @@ def _draft_queue_operation(line: Mapping[str, Any], session: SessionState) -> It
     operation, content = line.get("operation"), line.get("content")
     if operation == "enqueue" and isinstance(content, str):
         session.queue.enqueue(content, line.get("timestamp"))
+        yield from draft_notified_end("0", content, session.background_calls)
     elif operation == "remove":
         queued = session.queue.hand_over(content if isinstance(content, str) else None)
         if queued is not None:

@@ -1,7 +1,8 @@
 """Pair each tool call with its result, in order, as a fold over a session's events.
 
-Real logs reuse call ids, so a result belongs to the oldest open call with its id. The state is plain JSON: the next
-night continues from it, even after the events are pruned.
+Real logs reuse call ids, so a result belongs to the oldest open call with its id. A result that only says that the
+call goes on in the background completes nothing: the call is open until its end is reported. The state is plain JSON:
+the next night continues from it, even after the events are pruned.
 """
 
 from __future__ import annotations
@@ -57,14 +58,17 @@ class CallPairer:
             case EventType.TOOL_CALL:
                 self._add_pending(event)
             case EventType.TOOL_RESULT:
-                return self._complete(event)
+                return self._complete(event, in_background=False)
+            case EventType.POLICY_DECISION:
+                is_end = event.data.get("decision") == "call_ended"
+                return self._complete(event, in_background=True) if is_end else None
             case EventType.SESSION_START:
                 self.root = self.root or _folder_of(event)
             case (
                 EventType.ASSISTANT_RESPONSE | EventType.USER_MESSAGE | EventType.THINKING_START
-                | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
-                | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
-                | EventType.TASK_START | EventType.TASK_END | EventType.ERROR | EventType.SESSION_END
+                | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+                | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.TASK_START | EventType.TASK_END
+                | EventType.ERROR | EventType.SESSION_END
             ):  # fmt: skip
                 pass
             case _:
@@ -86,10 +90,13 @@ class CallPairer:
         self.count += 1
         del self.pending[:-MAX_PENDING]
 
-    def _complete(self, event: Event) -> CompletedCall | None:
+    def _complete(self, event: Event, *, in_background: bool) -> CompletedCall | None:
         call_id = str(event.data.get("call_id"))
         for position, call in enumerate(self.pending):
-            if call["call_id"] == call_id:
+            if call["call_id"] == call_id and call.get("in_background", False) is in_background:
+                if event.data.get("background"):
+                    call["in_background"] = True
+                    return None
                 del self.pending[position]
                 return CompletedCall(
                     index=call["index"],
@@ -99,7 +106,7 @@ class CallPairer:
                     arguments=call["arguments"],
                     ok=event.data.get("status", "ok") == "ok",
                     reason=event.data.get("reason"),
-                    result=read_tool_value(event.data.get("content")),
+                    result=read_tool_value(_output(event) if in_background else event.data.get("content")),
                     occurred_at=call["occurred_at"],
                     call_id=call_id,
                     cwd=call.get("cwd"),
@@ -121,3 +128,9 @@ def _folder_of(event: Event) -> str | None:
     """Return the working directory that an event names."""
     cwd = event.data.get("cwd")
     return cwd[:MAX_FOLDER] if isinstance(cwd, str) and cwd else None
+
+
+def _output(event: Event) -> str:
+    """Return what a call in the background printed, or its exit code as a shell tool's result would say it."""
+    code = event.data.get("exit_code")
+    return str(event.data.get("content") or (f"Exit code {code}" if code else ""))

@@ -142,6 +142,9 @@ def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
     hidden = _is_status_hidden(commands, reported)
+    if reported.program == "ssh" and blamed != "ssh" and (remote := " ".join(reported.operands[1:])):
+        first, *others = _parse_shell_line(remote, blamed)  # it is what fails, and what works another time
+        return (replace(first, hidden=hidden or first.hidden), *others)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])
 

@@ -167,6 +167,11 @@ RULES = (
          r"(?P<value>(?:always|never|don't|do not|use|only|"
          r"(?!(?:i|we|you|it|the|this|could|might|may|will|would|is|are|was)\b)\w+) .+)",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
+    Rule("next time", "Next time you change the schema, let me run the migration.",
+         r"(?P<value>next time(?:,|,? (?:you|we) [^,]{3,60},) (?:please )?"
+         r"(?!(?:i|we|you|he|she|they|it|the|this|that|there|what|how|could|might|may|can|will|would|is|are|was)\b)"
+         r"\w+ .+)",
+         "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
     Rule("... from now on", "Use British spelling from now on.",
          rf"(?!(?:i|it|this|that|there)\b)(?P<value>[a-z]\w+ .+?),? {FROM_NOW}[.!]?$",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),

@@ -43,6 +43,9 @@ _SHIFT = re.compile(r"tab[+-]\d+")
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
+_OF_REPOSITORY = re.compile(
+    r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
+)
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
@@ -177,20 +180,29 @@ def _index(history: History) -> Iterator[Lesson]:
 
 
 def _constants(history: History) -> Iterator[Lesson]:
-    """Yield the repository that nearly all successful `gh` calls name."""
+    """Yield the repository that nearly all successful `gh` calls name.
+
+    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out.
+    """
     cases: dict[str, Cases] = defaultdict(Cases)
+    unnamed = 0
     for session, call in history.calls():
         if call.kind == "shell" and call.ok and call.value:
             cases[call.value].add(session, call)
+        elif call.kind == "shell" and call.ok:
+            unnamed += any(_OF_REPOSITORY.match(segment.operation) is not None for segment in call.segments)
     counts = Counter({value: len(members) for value, members in cases.items()})
     best = most_common(counts) if counts else None
     if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
         return
-    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+    own = (history.home or "").rpartition("/")[2].casefold()
+    if best.rpartition("/")[2].casefold() == own:
+        unnamed = 0  # they mean the same one
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total() and counts[best] > unnamed:
         yield cases[best].build_lesson(
             "constant",
             "gh repository",
-            f"`gh` calls here name the repository {code(best)} ({counts[best]} of {counts.total()}).",
+            f"`gh` calls here name the repository {code(best)} ({counts[best]} of {counts.total() + unnamed}).",
             1.0 * len(cases[best].roots),
             successes=counts[best],
             instead=best,

@@ -10,6 +10,7 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import name_folders, names_path_in, place_below
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.always_failing import gives_no_answer, host_of
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -41,7 +42,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
                 if _matches(lesson, segment):
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
-                return Told(lesson, lesson.line)
+                return Told(lesson, lesson.line, lesson.instead)
         is_first = lesson.kind == "first_run_fails" and lesson.instead is not None
         if is_first and any(segment.operation == lesson.key for segment in segments):
             return Told(lesson, lesson.line, lesson.instead)
@@ -91,7 +92,8 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed):
+        is_met = lesson.kind == "always_fails" and (lesson.match["headline"] in keys or "host" in lesson.match)
+        if is_met and _matches(lesson, failed) and ("host" not in lesson.match or gives_no_answer(keys)):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -134,7 +136,7 @@ def _answers_of_tool(
     skill = _skill(tool, arguments)
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
-            yield Told(lesson, lesson.line)
+            yield Told(lesson, lesson.line, lesson.instead)
     for lesson in lessons:
         if lesson.kind == "harness" and lesson.match.get("error", error) in error and _is_concerned(lesson, arguments):
             yield Told(lesson, lesson.line)
@@ -187,6 +189,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] not in ("skill", "path")
         and is_same
+        and match.get("host") in (None, host_of(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )

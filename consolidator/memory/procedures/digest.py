@@ -110,7 +110,7 @@ class Digest:
                 if event.data.get("builtin") is not True and "procedure" not in event.data:
                     self.pairer.feed(event)
                     self._begin_call(self.pairer.pending[-1])
-            case EventType.TOOL_RESULT:
+            case EventType.TOOL_RESULT | EventType.POLICY_DECISION:  # some decisions end a call
                 call = self.pairer.feed(event)
                 if call is not None:
                     self._finish_call(call)
@@ -127,8 +127,8 @@ class Digest:
                 self.pairer.feed(event)  # where calls run that say no folder
             case (
                 EventType.TASK_START | EventType.ASSISTANT_RESPONSE | EventType.THINKING_START
-                | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
-                | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.ERROR
+                | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+                | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.ERROR
                 | EventType.SESSION_END
             ):  # fmt: skip
                 pass
@@ -201,7 +201,8 @@ class Digest:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        return "open" if any(call["index"] == self.last_steps[1].call for call in self.pairer.pending) else ""
+        open_calls = (call["index"] for call in self.pairer.pending if "in_background" not in call)
+        return "open" if self.last_steps[1].call in open_calls else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: what failed or only looked is no step, and X X X becomes one element, X.

@@ -20,7 +20,7 @@ from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_s
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
-from consolidator.memory.solutions.fingerprint import masked_values
+from consolidator.memory.solutions.fingerprint import masked_values, missing_command
 from consolidator.memory.solutions.fix_description import mending_steps
 from consolidator.memory.solutions.resolution import is_wrong_place
 
@@ -34,6 +34,8 @@ _LINKS = re.compile(r"&&|\|\||[;|\n]|\d?>|<")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]
+WHOLE = -1  # the number of a slot for all words of the failed call
+_SETS_PATH = re.compile(r"(?<![\w$])PATH=(\"[^\"]*\"|'[^']*'|[^\s;&|]+)")
 
 
 class Slot(NamedTuple):
@@ -48,11 +50,14 @@ class Slot(NamedTuple):
     @property
     def label(self) -> str:
         """The slot for people."""
+        if self.number == WHOLE:
+            return "⟨…⟩"
         named = f"{self.key} in the error" if self.source == "error" else f"{self.key} of the failed call"
         return f"{self.before}⟨{'…' if named == 'command of the failed call' else named}⟩{self.after}"
 
 
 Parts = tuple[str | Slot, ...]  # a string is a constant word
+_WHOLE_CALL: Parts = (Slot("call", "command", WHOLE),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class FixForm(Plain):
         values = _error_values(masked_values(headline))
         if self.kind == "call" and failed is not None:
             words = tuple(part if isinstance(part, str) else _read(part, values, failed) for part in self.failed)
-            if split_words(failed.get("command", "")) != words:
+            if self.failed != _WHOLE_CALL and split_words(failed.get("command", "")) != words:
                 return None
         filled = [
             part if isinstance(part, str) else _fill(part, headline, values, failed, at)
@@ -126,10 +131,27 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
+    if forms := _forms_of_path(record):
+        return forms
     forms = forms_of_steps(record, mending_steps(record))
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
         forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory, record.resolver_place)
     return forms
+
+
+def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:
+    """Return a form for each folder that a call named for a command that the shell had not found: on its PATH, or
+    before the command. However the call said it, the form is the same."""
+    missing = missing_command(record.headline)
+    failed, worked = record.arguments.get("command", ""), record.resolver_arguments.get("command", "")
+    if missing is None or not failed or not is_shell_symbol(record.symbol):
+        return []
+    folders = [folder for match in _SETS_PATH.finditer(worked) for folder in match[1].strip("'\"").split(":")]
+    folders += re.findall(rf"(?<![^\s;&|(\"'])([/~$][^\s;&|\"'=]*)/{re.escape(missing)}(?![\w./-])", worked)
+    plain = dict.fromkeys(re.sub(r"^(?:~|\$\{HOME\})(?=/)", "$HOME", folder.rstrip("/")) for folder in folders)
+    named = [folder for folder in plain if folder.startswith(("/", "$HOME/")) and folder not in failed]
+    words = [("export", f'PATH="{folder}:$PATH"', "&&", *_WHOLE_CALL) for folder in named if CUT not in folder]
+    return [_with_values(FixForm("call", None, form, _WHOLE_CALL), record) for form in words]
 
 
 def form_of_attempt(
@@ -228,7 +250,8 @@ def _read(slot: Slot, values: Mapping[Slot, str], failed: CallTexts | None) -> s
     if slot.source == "error":
         value = values.get(slot._replace(before="", after=""))
     else:
-        words = split_words((failed or {}).get(slot.key, ""))
+        text = (failed or {}).get(slot.key, "")
+        words = (text,) if slot.number == WHOLE else split_words(text)
         value = words[slot.number] if slot.number < len(words) else None
     return None if value is None else f"{slot.before}{value}{slot.after}"
 

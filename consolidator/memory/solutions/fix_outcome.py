@@ -29,7 +29,8 @@ def judge_fix(events: Sequence[Event], call_id: str, fix: Mapping[str, Any]) -> 
     ended_well = {
         str(event.data.get("call_id")): event.data.get("status", "ok") == "ok"
         for event in events
-        if event.type is EventType.TOOL_RESULT
+        if event.data.get("decision") == "call_ended"
+        or (event.type is EventType.TOOL_RESULT and not event.data.get("background"))
     }
     later = [call for call in calls if call.seq > failed.seq][:MAX_CALLS]
     position = next((n for n, call in enumerate(later) if _is_call(call, fix.get("tool"), fix.get("arguments"))), None)

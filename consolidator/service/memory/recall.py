@@ -203,11 +203,12 @@ def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
 
 
 async def _find_lessons(database: Database, question: PromptWords, scope: MemoryScope) -> list[RecallItem]:
-    """Return the lessons of a project that say most of a question's words, the most helpful first."""
+    """Return the lessons of a project that say most of a question's words, or whose error does, the best first."""
     if not scope.project or not question.words:
         return []
     lessons = await load_lessons(database, scope)
-    covered = {id: round(question.coverage_of(lesson.line), 1) for id, lesson in lessons.items()}
+    texts = {id: f"{lesson.line} {lesson.match.get('headline', '')}" for id, lesson in lessons.items()}
+    covered = {id: round(question.coverage_of(text), 1) for id, text in texts.items()}
     best = sorted((id for id in lessons if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
     return [lesson_item(id, lessons[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
 

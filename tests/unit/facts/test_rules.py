@@ -78,6 +78,10 @@ STATED = {
     "you should never push without asking me": ("rule", "never push without asking me"),
     "If a test fails, always fix it before moving on.": ("rule", "if a test fails, always fix it before moving on"),
     "From now on, write tests first.": ("rule", "write tests first"),
+    "Next time you changed the schema, let me run the migration.": (
+        "rule",
+        "next time you changed the schema, let me run the migration",
+    ),
     "no need to ask, just run the tests from now on": ("rule", "no need to ask, just run the tests"),
     "Whenever you change the schema, run the migrations.": (
         "rule",

@@ -378,6 +378,114 @@ def test_a_sub_agent_in_the_background_ends_with_its_notification(tmp_path: Path
     assert log.types().count("SubAgentComplete") == 1
 
 
+def in_background(task: str = "b7") -> list[dict[str, Any]]:
+    acknowledged = f"Command running in background with ID: {task}. Output is being written to: /tmp/{task}.output"
+    use = tool_use_line("t1", "Bash", command="ssh box make", run_in_background=True)
+    return [use, tool_result_line("t1", acknowledged, toolUseResult={"stdout": "", "backgroundTaskId": task})]
+
+
+def task_note(status: str, summary: str, task: str = "b7") -> str:
+    name = f'Background command "Make it; exit code 9" {summary}'
+    return (
+        f"<task-notification>\n<task-id>{task}</task-id>\n<output-file>/tmp/{task}.output</output-file>\n"
+        f"<status>{status}</status>\n<summary>{name}</summary>\n</task-notification>\nRead the output file"
+    )
+
+
+ENDED_WELL = {"status": "ok", "exit_code": 0}
+FAILED = {"status": "error", "exit_code": 255}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [line("user", task_note("failed", "failed with exit code 255"))],
+        [queue_line("enqueue", task_note("failed", "failed with exit code 255"))],
+        [
+            queue_line("enqueue", task_note("failed", "failed with exit code 255")),
+            line("user", task_note("failed", "failed with exit code 255")),
+        ],
+        [
+            line(
+                "attachment",
+                attachment={
+                    "type": "queued_command",
+                    "prompt": task_note("failed", "failed with exit code 255"),
+                    "commandMode": "task-notification",
+                },
+            )
+        ],
+    ],
+)
+def test_a_command_in_the_background_ends_once_with_its_notification(
+    tmp_path: Path, lines: list[dict[str, Any]]
+) -> None:
+    log = read(tmp_path, *in_background(), *lines)
+    assert log.only_payload(EventType.TOOL_RESULT)["background"] == "b7"
+    ended = log.only_payload(EventType.POLICY_DECISION)
+    assert {**ended, **FAILED, "decision": "call_ended", "call_id": "t1"} == ended
+
+
+@pytest.mark.parametrize(
+    ("status", "summary", "values"),
+    [
+        ("completed", "completed (exit code 0)", ENDED_WELL),
+        ("completed", "completed (exit code 2)", {"status": "error", "exit_code": 2}),
+        ("failed", "failed with exit code 143", {"status": "error", "reason": "aborted"}),
+        ("killed", "was stopped", {"status": "error", "reason": "aborted"}),
+    ],
+)
+def test_a_notification_says_how_a_command_ended(
+    tmp_path: Path, status: str, summary: str, values: dict[str, Any]
+) -> None:
+    log = read(tmp_path, *in_background(), queue_line("enqueue", task_note(status, summary)))
+    ended = log.only_payload(EventType.POLICY_DECISION)
+    assert {**ended, **values} == ended
+
+
+def test_a_command_in_the_background_ends_as_the_tool_says_that_is_asked_for_its_output(tmp_path: Path) -> None:
+    def answer(status: str, code: str) -> str:
+        return f"<task_id>b7</task_id>\n<status>{status}</status>\n{code}\n<output>\nno route to box\n</output>"
+
+    log = read(
+        tmp_path,
+        *in_background(),
+        tool_use_line("t2", "TaskOutput", task_id="b7"),
+        tool_result_line("t2", answer("running", "")),
+        tool_use_line("t3", "TaskOutput", task_id="b7"),
+        tool_result_line("t3", answer("failed", "<exit_code>1</exit_code>")),
+    )
+    ended = log.only_payload(EventType.POLICY_DECISION)
+    assert (ended["call_id"], ended["status"], ended["exit_code"]) == ("t1", "error", 1)
+    assert "no route to box" in ended["content"]
+    stopped = read(
+        tmp_path, *in_background(), tool_use_line("t2", "KillShell", shell_id="b7"), tool_result_line("t2", "killed")
+    )
+    assert stopped.only_payload(EventType.POLICY_DECISION)["reason"] == "aborted"
+
+
+def test_a_notification_of_another_task_ends_no_command(tmp_path: Path) -> None:
+    other = task_note("completed", "completed (exit code 0)", task="b8")
+    log = read(tmp_path, *in_background(), line("user", other))
+    assert log.payloads(EventType.POLICY_DECISION) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Command running in background with ID: b7",
+        "Command was manually backgrounded by user with ID: b7. Output is being written to: /tmp/b7.output",
+        "half of it\nCommand timed out after 120s and was moved to the background with ID: b7; it runs on",
+        "Command did not complete within its 120s timeout and was moved to the background (ID: b7).",
+    ],
+)
+def test_a_result_without_a_record_beside_it_says_by_its_words_that_a_command_goes_on(
+    tmp_path: Path, text: str
+) -> None:
+    log = read(tmp_path, tool_use_line("t1", "Bash", command="make"), tool_result_line("t1", text))
+    assert log.only_payload(EventType.TOOL_RESULT)["background"] == "b7"
+
+
 def test_sidechains_of_older_versions_are_child_sessions_too(tmp_path: Path) -> None:
     log = read(tmp_path, line("user", "hi"), line("user", "sub", isSidechain=True), line("user", "again"))
     assert list(log.sessions) == [SESSION, f"{SESSION}/sidechain"]

@@ -18,7 +18,7 @@ from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
 from consolidator.memory.lessons.trace import TraceFold
-from tests.unit.lessons.traced import HOME, CallLog
+from tests.unit.lessons.traced import HOME, START, CallLog
 
 NO_WRAPPER = "error: unrecognized subcommand 'pnpm'"
 UNFORMATTED = "src/cart.ts format ━━━━\n  × Formatter would have printed the following content:\n  1 │ - a"
@@ -26,6 +26,14 @@ UNFORMATTED = "src/cart.ts format ━━━━\n  × Formatter would have printe
 
 def learn(count: int, write: Callable[[CallLog], object], agents: tuple[str, ...] = ("claude-code",)) -> list[Lesson]:
     logs = [CallLog(f"s{number}", agents[number % len(agents)]) for number in range(count)]
+    for log in logs:
+        write(log)
+    return learn_lessons([log.trace() for log in logs])
+
+
+def learn_in_turn(count: int, write: Callable[[CallLog], object]) -> list[Lesson]:
+    """Learn from sessions of which each is a day after the one before."""
+    logs = [CallLog(f"s{number}", start=START + timedelta(days=number)) for number in range(count)]
     for log in logs:
         write(log)
     return learn_lessons([log.trace() for log in logs])
@@ -109,6 +117,31 @@ def test_a_flag_that_mostly_fails_is_told_after_it_failed_and_not_before() -> No
     assert told.call == "cat -et"
 
 
+def test_a_call_in_the_background_is_neither_a_success_nor_a_failure_until_it_ended() -> None:
+    log = CallLog("s")
+    log.start("pnpm run test")
+    assert log.run("pnpm run lint").trace().calls[0].line == "pnpm run lint"
+    lessons = learn(3, lambda log: log.start("pnpm run test"))
+    assert of_kind(lessons, "command") == []
+
+
+def test_the_end_of_a_call_in_the_background_gives_it_its_outcome_however_late() -> None:
+    log = CallLog("s")
+    well, badly, stopped = log.start("pnpm run test"), log.start("pnpm run build"), log.start("pnpm run dev")
+    log.run("pnpm run lint").end(badly, "error", exit_code=255).end(stopped, "error", reason="aborted")
+    log.end(well, exit_code=0).end(well, "error", exit_code=1)
+    calls = {call.line: (call.ok, call.seconds) for call in log.trace().calls}
+    assert {line: ok for line, (ok, _) in calls.items()} == {
+        "pnpm run lint": True,
+        "pnpm run build": False,
+        "pnpm run dev": None,
+        "pnpm run test": True,
+    }
+    assert calls["pnpm run test"][1] == 10.0
+    for cut in range(len(log.events) + 1):
+        assert log.trace(cut) == log.trace()
+
+
 def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     lessons = learn(
         4, lambda log: log.fail("jq . out.json", "jq: error: Could not open out.json: No such file or directory")
@@ -130,6 +163,21 @@ def test_a_skill_that_is_not_there_is_told() -> None:
     assert of_kind(lessons, "always_fails")[0].line == "There is no skill `commit` here (3 of 3 calls failed)."
     assert warn_before(lessons, "Skill", {"skill": "commit"}) is not None
     assert warn_before(lessons, "Skill", {"skill": "review"}) is None
+
+
+@pytest.mark.parametrize(
+    ("worked", "instead"),
+    [("paint-tools:tint", "paint-tools:tint"), ("tints", "tints"), ("review", None)],
+)
+def test_a_skill_of_nearly_the_same_name_that_worked_is_told_in_its_place(worked: str, instead: str | None) -> None:
+    def write(log: CallLog) -> None:
+        log.call("Skill", {"skill": "tint"}, "Unknown skill: tint", ok=False)
+        log.call("Skill", {"skill": worked}, "Launching skill")
+
+    (lesson,) = of_kind(learn(3, write), "always_fails")
+    assert lesson.instead == instead
+    assert (f"`{instead}` then worked" in lesson.line) == (instead is not None)
+    assert "Unknown skill: tint" in lesson.match["headline"]  # by which recall finds it
 
 
 def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
@@ -342,6 +390,24 @@ def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -
         assert (told.call if told else None) == call
 
 
+@pytest.mark.parametrize(("without", "is_told"), [(0, True), (1, True), (4, False)])
+def test_a_repository_is_no_constant_where_more_calls_leave_it_out(without: int, is_told: bool) -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh api repos/ada/other/contents/readme.md", "text").run("gh pr view --repo ada/other 3", "text")
+        for _ in range(without):
+            log.run("gh pr list", "none")
+        log.run("gh auth status", "ok")
+
+    assert bool(of_kind(learn(2, write), "constant")) == is_told
+
+
+def test_the_repository_of_the_projects_own_name_is_told_whatever_leaves_it_out() -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh api repos/ada/shop/pulls", "text").run("gh pr list", "none").run("gh pr list", "none")
+
+    assert of_kind(learn(3, write), "constant")[0].instead == "ada/shop"
+
+
 def test_a_worktree_within_the_project_is_the_project() -> None:
     def write(log: CallLog) -> None:
         log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
@@ -552,3 +618,75 @@ def test_no_part_of_a_secret_is_in_a_trace_where_an_output_is_cut(tool: str) -> 
 def test_a_lesson_is_read_back_as_it_was_written() -> None:
     for lesson in learn(4, lint_then_fix):
         assert Lesson.from_json(lesson.to_json()) == lesson
+
+
+def test_a_host_that_does_not_answer_any_more_is_told_with_the_one_that_does() -> None:
+    def write(log: CallLog) -> None:
+        number = int(log.name[1:])
+        for command in ("uptime", "df -h", "'systemctl restart shop'"):
+            if number < 3:
+                log.run(f"ssh -o ConnectTimeout=5 ada@10.0.0.1 {command}", "fine")
+        if number >= 3:
+            log.end(log.start("ssh ada@10.0.0.1 uptime"), "error", exit_code=255)
+            log.fail("ssh -p 22 ada@10.0.0.1 df", "ssh: connect to host 10.0.0.1 port 22: Connection timed out")
+            log.run("ssh ada@10.0.0.2 uptime", "fine")
+
+    (lesson,) = of_kind(learn_in_turn(5, write), "always_fails")
+    assert lesson.instead == "ssh ada@10.0.0.2"
+    assert "4 of 4 since 2026-03-04, after it had worked 9 times" in lesson.line
+    told = answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 ls"}, "Exit code 255")
+    assert told is not None
+    assert told.call == "ssh ada@10.0.0.2"
+    other = {"command": "ssh ada@10.0.0.2 ls"}
+    assert answer_failure([lesson], "Bash", other, "Exit code 255") is None
+    refused = "Exit code 1\npsql: FATAL: role ada does not exist"
+    assert answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 psql"}, refused) is None
+
+
+def test_no_host_elsewhere_is_told_to_be_used() -> None:
+    def write(log: CallLog) -> None:
+        log.end(log.start("ssh box uptime"), "error", exit_code=255).run("ssh eve@evil.example.org uptime", "fine")
+
+    (lesson,) = of_kind(learn(3, write), "always_fails")
+    assert lesson.line == "`ssh box` always fails here (3 of 3); another host then answered."
+    assert lesson.instead is None
+
+
+def test_a_host_whose_commands_fail_is_not_blamed() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("ssh ada@old.shop make", "make: *** No rule to make target 'all'").run("ssh ada@new.shop ls", "a")
+
+    assert [lesson for lesson in learn(4, write) if "old.shop" in lesson.line] == []
+
+
+def test_a_command_that_cannot_be_run_any_more_is_not_told_as_working() -> None:
+    def write(log: CallLog) -> None:
+        if int(log.name[1:]) < 5:
+            log.run("make build", "done")
+        else:
+            log.fail("make build", "make: *** No rule to make target 'build'").run("just build", "done")
+            log.fail("make build", "make: *** No rule to make target 'build'")
+
+    (lesson,) = of_kind(learn_in_turn(8, write), "command")
+    assert lesson.line.startswith("Build: `just build`")
+    assert "make build" not in lesson.line
+
+
+def test_red_tests_of_late_are_no_end_of_the_command() -> None:
+    def write(log: CallLog) -> None:
+        is_green = int(log.name[1:]) < 4
+        for _ in range(2):
+            log.run("just test", "3 passed", ok=True) if is_green else log.fail("just test", "Error: expected 1, got 2")
+
+    (lesson,) = of_kind(learn_in_turn(7, write), "command")
+    assert lesson.line == "Tests: `just test` (worked 8 of 14)."
+
+
+def test_a_program_that_worked_before_is_not_told_to_be_gone() -> None:
+    def write(log: CallLog) -> None:
+        if int(log.name[1:]) < 3:
+            log.run("oldtool lint", "done")
+        else:
+            log.fail("oldtool lint", "bash: oldtool: command not found").run("newtool lint", "done")
+
+    assert of_kind(learn_in_turn(6, write), "always_fails") == []

@@ -20,8 +20,8 @@ def redact_nothing(text: str) -> str:
 class CallLog:
     """A session of the project in HOME; each call is answered before the next is made."""
 
-    def __init__(self, name: str, agent: str = "claude-code", home: str = HOME) -> None:
-        self.name, self.agent = name, agent
+    def __init__(self, name: str, agent: str = "claude-code", home: str = HOME, start: datetime = START) -> None:
+        self.name, self.agent, self._start = name, agent, start
         self.events: list[Event] = []
         self._add(EventType.SESSION_START, {"cwd": home})
 
@@ -32,6 +32,20 @@ class CallLog:
     def fail(self, command: str, output: str, cwd: str | None = None) -> CallLog:
         """Run a shell command that fails."""
         return self.run(command, f"Exit code 1\n{output}", ok=False, cwd=cwd)
+
+    def start(self, command: str) -> str:
+        """Run a shell command in the background; return the id of the call."""
+        call_id = f"c{len(self.events)}"
+        self._add(EventType.TOOL_CALL, {"call_id": call_id, "tool": "Bash", "arguments": {"command": command}})
+        result = {"call_id": call_id, "tool": "Bash", "content": "Command running in background with ID: b1."}
+        self._add(EventType.TOOL_RESULT, {**result, "background": "b1"})
+        return call_id
+
+    def end(self, call_id: str, status: str = "ok", **details: Any) -> CallLog:
+        """Report how a command in the background ended."""
+        return self._add(
+            EventType.POLICY_DECISION, {"decision": "call_ended", "call_id": call_id, "status": status, **details}
+        )
 
     def edit(self, path: str, text: str = "x = 1", ok: bool = True, output: str = "done") -> CallLog:
         """Edit a file of the project."""
@@ -68,6 +82,7 @@ class CallLog:
             packed = fold.pack()
         return Trace.unpack(self.name, self.name, self.agent, packed)
 
-    def _add(self, kind: EventType, data: dict[str, Any]) -> None:
-        at = START + timedelta(seconds=len(self.events))
+    def _add(self, kind: EventType, data: dict[str, Any]) -> CallLog:
+        at = self._start + timedelta(seconds=len(self.events))
         self.events.append(Event(self.name, len(self.events) + 1, kind, {"occurred_at": at.isoformat(), **data}, at))
+        return self

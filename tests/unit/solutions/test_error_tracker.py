@@ -622,3 +622,46 @@ def test_switching_a_check_off_before_the_same_call_resolves_nothing(step: str) 
     session.run_shell(step)
     session.run_shell("git commit -m 'x'")
     assert session[failing].status == "open"
+
+
+BANNER = "Welcome to Tapir Linux 9.2\n 12 updates wait\n"
+
+
+def test_a_line_that_successes_of_a_program_print_is_no_headline() -> None:
+    session = TrackedSession()
+    session.run_shell("ssh box uptime", f"{BANNER}up 3 days")
+    silent = session.run_failing("ssh box 'test -d /srv/x'", f"Exit code 1\n{BANNER}")
+    telling = session.run_failing("ssh box 'dbtool list'", f"Exit code 1\n{BANNER}dbtool: no such table: cart")
+    assert session[silent].headline == ""
+    assert session[telling].headline == "dbtool: no such table: cart"
+
+
+def test_a_line_that_reads_like_an_error_stays_a_headline_though_successes_print_it() -> None:
+    session = TrackedSession()
+    session.run_shell("tool check", "error: 0 files")
+    assert session[session.run_failing("tool check", "error: 0 files")].headline == "error: 0 files"
+
+
+def test_what_fails_on_another_host_is_the_remote_command() -> None:
+    session = TrackedSession()
+    error = "Exit code 1\nFATAL: role ada does not exist"
+    failing = session.run_failing("ssh -p 22 box 'psql -U ada shop'", error)
+    session.run_shell("ssh -p 22 box uptime")
+    assert session[failing].status == "open"
+    session.run_shell("ssh -p 22 box 'sudo -u postgres psql shop'")
+    assert (session[failing].status, session[failing].resolver_index) == ("resolved", 2)
+    assert session[failing].operation == session[failing].symbol == "sh:psql"
+
+
+def test_what_fails_of_the_connection_is_ssh_itself() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("ssh box 'psql shop'", "Exit code 255\nssh: connect to host box: No route to host")
+    assert session[failing].operation == session[failing].symbol == "sh:ssh"
+
+
+def test_a_missing_command_is_there_once_any_call_of_it_works() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("zig build app", "Exit code 127\nbash: zig: command not found")
+    session.run_shell("which zig")
+    session.run_shell("/opt/zig/zig version")
+    assert (session[failing].status, session[failing].resolver_index) == ("resolved", 2)

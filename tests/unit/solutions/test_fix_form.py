@@ -357,3 +357,38 @@ def test_a_form_of_an_earlier_version_binds_nothing_until_a_night_derives_it_aga
         fix["form"] = {"kind": "call", "tool": None, "texts": {"": ["git push"]}, "failed": {}}
     answer = suggest_fix(solution, UPSTREAM.format("four", "four"), FailedCall("Bash", {"command": "git push"}))
     assert answer is None or "origin four" not in answer.text
+
+
+NO_TOOL = "Exit code 127\n/bin/bash: line 1: zig: command not found"
+
+
+def no_tool(failing: str, worked: str) -> list[CallSpec]:
+    return [shell_call(failing, False, NO_TOOL), shell_call("ls /opt"), shell_call(worked)]
+
+
+@pytest.mark.parametrize(
+    "worked",
+    [
+        'PATH="$PATH:/opt/zig/bin" zig fmt src',
+        "export PATH=/opt/zig/bin:$PATH && cd app && zig fmt src",
+        "/opt/zig/bin/zig fmt src",
+        "cd app; export PATH='/opt/zig/bin/':/usr/bin:$PATH; zig version",
+    ],
+)
+def test_a_command_that_is_not_found_is_cured_by_its_folder_however_a_call_names_it(worked: str) -> None:
+    solution = learn(no_tool("zig build", "PATH=/opt/zig/bin:$PATH zig build"), no_tool("zig fmt src", worked))
+    bound = suggest(solution, NO_TOOL, "Bash", command="cd lib && zig test a.zig")
+    assert bound.arguments == {"command": 'cd lib && export PATH="/opt/zig/bin:$PATH" && zig test a.zig'}
+    assert (bound.worked, bound.tried) == (2, 2)
+
+
+def test_one_session_confirms_no_folder_of_a_missing_command() -> None:
+    solution = learn(no_tool("zig build", "PATH=/opt/zig/bin:$PATH zig build"))
+    assert suggest(solution, NO_TOOL, "Bash", command="zig test").kind == "last time"
+
+
+def test_two_folders_of_a_missing_command_confirm_neither() -> None:
+    solution = learn(
+        no_tool("zig build", "PATH=/opt/zig/bin:$PATH zig build"), no_tool("zig fmt", "/usr/lib/zig/zig fmt")
+    )
+    assert suggest(solution, NO_TOOL, "Bash", command="zig test").kind == "last time"
