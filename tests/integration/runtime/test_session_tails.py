@@ -218,3 +218,21 @@ async def test_a_reader_who_folds_a_past_for_the_first_time_stops_no_call(databa
     await asyncio.gather(calling, folding)
     async with database.connection() as conn:
         assert (await load_view(conn, "child")).upto is not None
+
+
+async def test_a_fold_of_what_was_kept_is_the_one_of_what_is_stored(database: Database) -> None:
+    """A tool whose results are shown at greater length has more of them kept than a fold reads."""
+    lines = [f"line {n} of a long report" for n in range(4000)]
+    lines[2000] = "ValueError: the middle is wrong"
+    call, result = call_and_result("c", "search", {"what": "all"}, "\n".join(lines), "error")
+    await log_events(database, "one", [user_message("begin"), call, result, assistant_response("No.")])
+    tails, limits = TailCache(), {"search": 1_000_000}
+    async with database.connection() as conn:
+        await build_context(conn, "one", ContextRequest("budget", 30_000, limits=limits), tails=tails)
+        await log_events(database, "one", [user_message("again")])
+        view = await load_view(conn, "one")
+        lineage = await load_lineage(conn, "one", view)
+        newest = await events.read(conn, "one", after=3, upto=view.head, bounds=view.ingest_bounds)
+        tails.follow(lineage, limits, newest)
+        kept = await fold_view(conn, view, tails=tails)
+        assert kept == await fold_view(conn, view)
