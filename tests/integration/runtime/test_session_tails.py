@@ -191,8 +191,9 @@ async def test_what_is_kept_has_a_bound(database: Database) -> None:
 async def test_a_reader_who_folds_a_past_for_the_first_time_stops_no_call(database: Database) -> None:
     """Each waits for the other where a call locks its session against those who but refer to it."""
     await log_events(database, "parent", [user_message("begin")])
-    child = {"parent_id": "parent", "root_id": "parent", "kind": "sub-agent", "parent_seq": 1}
-    await log_events(database, "child", [user_message("begin")], **child)
+    await log_events(
+        database, "child", [user_message("begin")], parent_id="parent", root_id="parent", kind="sub-agent", parent_seq=1
+    )
     async with database.connection() as conn:
         view = await fold_view(conn, await load_view(conn, "child"))
         epoch = (await sessions.get(conn, "child")).lease_epoch
