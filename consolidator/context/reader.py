@@ -48,6 +48,11 @@ class SessionTail:
     _folded_from: int = 0  # position of the first event in the fold
     _folded_to: int = 0  # and of the last one
 
+    @property
+    def longest(self) -> int:
+        """The bytes beyond which the middle of a result is left out."""
+        return max([MAX_RESULT_BYTES, *self.limits.values()])
+
     def follow(self, newest: Sequence[Event]) -> None:
         """Take over the end of the log as it was just read, so that what meets it need not be read again."""
         last = self.events[-1] if self.events else None
@@ -131,8 +136,7 @@ class SessionTail:
         return self._fold is not None and self._folded_from == events[0].seq and self._folded_to <= events[-1].seq
 
     async def _load(self, conn: Connection, after: int, upto: int) -> list[Event]:
-        longest = max([MAX_RESULT_BYTES, *self.limits.values()])
-        return await store.read_window(conn, self.lineage, after=after, upto=upto, longest=longest)
+        return await store.read_window(conn, self.lineage, after=after, upto=upto, longest=self.longest)
 
     def _set(self, events: list[Event]) -> None:
         self.events, self._tokens, self._fold = events, [], None
@@ -181,9 +185,14 @@ class TailCache:
         self.put(tail)
 
     def find_fresh(self, session_id: str, after: int, upto: int) -> list[Event] | None:
-        """Return the events with after < position <= upto if the log was just seen to end as they do here."""
+        """Return the events with after < position <= upto if the log was just seen to end as they do here.
+
+        None, too, where a tool's results are kept at greater length than they are read without its limit.
+        """
         tail = self._tails.get(session_id)
-        if tail is None or tail.fresh_to < upto or tail.events[0].seq > after + 1:
+        if tail is None or tail.fresh_to < upto or not tail.events or tail.events[0].seq > after + 1:
+            return None
+        if tail.longest > MAX_RESULT_BYTES:
             return None
         return [event for event in tail.events if after < event.seq <= upto]
 

@@ -227,8 +227,8 @@ class TraceFold:
         elif path and tool_kinds.EDITING_TOOLS.fullmatch(name):
             traced.kind = "edit"
             traced.value = _indentation(arguments)
-        if path and traced.kind in ("read", "edit"):
-            self._compare_indentation(traced, path, arguments, call.result_text)
+        if traced.path and traced.kind in ("read", "edit"):
+            self._compare_indentation(traced, traced.path, arguments, call.result_text)
         if traced.ok is False:
             traced.headlines = find_headlines(self._redact(_ends_of(call.result_text, 8000)), name)
 

@@ -6,14 +6,15 @@ from session own
 where own.id = coalesce(%(session)s::text, (select made.session_id from spend made where made.call_id = %(call)s::text))
 
 -- name: payers
--- The payers, locked in the order of all locks, with what an append needs of a session.
+-- The payers, locked in the order of all locks, with what an append needs of a session. Not `for update`: a row that a
+-- reader adds for one of them meanwhile, such as its fold, would wait for the call, and the call for that row.
 select s.id, s.max_cost, s.cost, s.reserved, s.lease_epoch, s.turns, s.head, s.last_event_at, s.open_task,
        coalesce(s.chain_hash, sha256(convert_to(s.id, 'UTF8'))) as chain_hash
 from session s
 where s.id = any(array(
     -- include: payer_ids
 ))
-order by s.id collate "C" for update
+order by s.id collate "C" for no key update
 
 -- name: insert_call
 -- A call, at its reserve, of the session that is `allowed` to make it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from datetime import timedelta
@@ -12,7 +13,14 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import Context, ContextRequest, build_context
+from consolidator.context.build import (
+    Context,
+    ContextRequest,
+    advance_history,
+    build_context,
+    fold_values,
+    fold_view,
+)
 from consolidator.context.reader import STRATEGIES, TailCache
 from consolidator.database import Database
 from consolidator.errors import DatabaseError, NotFound
@@ -20,10 +28,13 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.children import create_child
+from consolidator.runtime.session.budget import plan_reserve
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import turns
 from consolidator.store.turns.context import load_view
 from tests.nights import run_next_night
 from tests.support import FULL, assistant_response, call_and_result, log_events, user_message
@@ -175,3 +186,54 @@ async def test_what_is_kept_has_a_bound(database: Database) -> None:
     assert 0 < tails.size <= 40_000
     tails.clear()
     assert tails.size == 0
+
+
+async def test_a_reader_who_folds_a_past_for_the_first_time_stops_no_call(database: Database) -> None:
+    """Each waits for the other where a call locks its session against those who but refer to it."""
+    await log_events(database, "parent", [user_message("begin")])
+    await log_events(
+        database, "child", [user_message("begin")], parent_id="parent", root_id="parent", kind="sub-agent", parent_seq=1
+    )
+    async with database.connection() as conn:
+        view = await fold_view(conn, await load_view(conn, "child"))
+        epoch = (await sessions.get(conn, "child")).lease_epoch
+    now = database.clock.now()
+    reserve = plan_reserve("child", model="gpt-4o-mini", input_tokens=10, now=now, epoch=epoch)
+    new = [NewEvent(EventType.THINKING_START, {"message_id": "m", "model": "gpt-4o-mini", "upto_seq": 1})]
+
+    async def begin_call() -> None:
+        async with database.connection() as conn:
+            statement = turns.begin_call(reserve, fold_values(view))
+            await events.append(conn, "child", new, now=now, epoch=epoch, statement=statement)
+
+    async def fold() -> None:
+        async with database.connection() as conn:
+            await advance_history(conn, "child")
+
+    async with database.transaction() as conn:  # the parent, who pays, is busy
+        await conn.execute("select from session where id = 'parent' for update")
+        calling = asyncio.create_task(begin_call())
+        await asyncio.sleep(0.3)
+        folding = asyncio.create_task(fold())
+        await asyncio.sleep(0.3)
+    await asyncio.gather(calling, folding)
+    async with database.connection() as conn:
+        assert (await load_view(conn, "child")).upto is not None
+
+
+async def test_a_fold_of_what_was_kept_is_the_one_of_what_is_stored(database: Database) -> None:
+    """A tool whose results are shown at greater length has more of them kept than a fold reads."""
+    lines = [f"line {n} of a long report" for n in range(4000)]
+    lines[2000] = "ValueError: the middle is wrong"
+    call, result = call_and_result("c", "search", {"what": "all"}, "\n".join(lines), "error")
+    await log_events(database, "one", [user_message("begin"), call, result, assistant_response("No.")])
+    tails, limits = TailCache(), {"search": 1_000_000}
+    async with database.connection() as conn:
+        await build_context(conn, "one", ContextRequest("budget", 30_000, limits=limits), tails=tails)
+        await log_events(database, "one", [user_message("again")])
+        view = await load_view(conn, "one")
+        lineage = await load_lineage(conn, "one", view)
+        newest = await events.read(conn, "one", after=3, upto=view.head, bounds=view.ingest_bounds)
+        tails.follow(lineage, limits, newest)
+        kept = await fold_view(conn, view, tails=tails)
+        assert kept == await fold_view(conn, view)

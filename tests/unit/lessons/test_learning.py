@@ -480,6 +480,16 @@ def test_what_a_fold_noted_of_failed_edits_survives_a_cut() -> None:
     assert all(log.trace(cut).calls == whole.calls for cut in range(1, len(log.events)))
 
 
+def test_what_a_fold_notes_of_failed_edits_has_a_bound() -> None:
+    fold = TraceFold(redact)
+    for number in range(20):
+        path = "".join(f"{number * n:x}" for n in range(20_000))
+        log = CallLog("s").edit(path, "\tlet x = 1;\n" * 900, ok=False, output="String to replace not found in file.")
+        for event in log.events:
+            fold.feed(event)
+    assert len(zlib.decompress(fold.pack())) < 30_000
+
+
 def test_a_lint_rule_that_the_formatter_leaves_is_not_answered_with_the_formatter() -> None:
     unused = "cart.ts:1 lint/correctness/noUnusedVariables ━━━\n  × This variable is unused."
     layout = "cart.ts format ━━━\n  × Formatter would have printed the following content:"
