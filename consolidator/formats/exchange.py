@@ -35,10 +35,10 @@ class Usage:
 
 def read_messages(body: Mapping[str, Any]) -> list[Message]:
     """Return a request's messages as chat messages; an Anthropic one's blocks are taken apart."""
-    if "input" in body:
+    if "messages" not in body:
         return responses.read_request(body)
     messages: list[Message] = []
-    if body.get("system"):
+    if body.get("system") and objects_of(body["messages"]):
         messages.append({"role": "system", "content": extract_text(body["system"])})
     for message in objects_of(body.get("messages")):
         blocks = message.get("content")

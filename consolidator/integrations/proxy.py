@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -145,7 +146,8 @@ def create_client() -> httpx2.AsyncClient:
     import httpx2
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # or one client's would go with another's requests
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, cookies=cookies)
 
 
 async def _pass_on(
@@ -189,7 +191,7 @@ def _with_brief(body: dict[str, Any], text: str, *, is_anthropic: bool) -> dict[
         system = body.get("system")
         blocks = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
         return {**body, "system": [*blocks, {"type": "text", "text": text}]}
-    if "input" in body:
+    if "messages" not in body:
         given = body.get("instructions")
         return {**body, "instructions": f"{given}\n\n{text}" if isinstance(given, str) and given else text}
     messages = list(body["messages"])

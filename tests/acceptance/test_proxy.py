@@ -310,6 +310,34 @@ async def test_what_is_compressed_goes_through_as_it_is() -> None:
     assert (seen, answered.json()) == ([("gzip", b"{}")], {"ok": True})
 
 
+async def test_a_cookie_of_a_server_goes_to_its_client_and_with_no_other_request() -> None:
+    """The connections to servers are shared by all clients; what tells these apart is not."""
+    seen = []
+
+    async def answer(request: Request) -> Response:
+        seen.append(request.headers.get("cookie"))
+        return Response("{}", headers={"set-cookie": "session=1; Path=/"})
+
+    behind = Starlette(routes=[Route("/v1/models", answer)])
+    exchanges: Any = None  # nothing of it is recorded
+    async with create_client() as client:
+        client._transport = httpx2.ASGITransport(behind)
+        app = create_app(Proxy(exchanges, client, "http://models.example", "", tells_brief=False))
+        for _ in range(2):
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+                assert (await asking.get("/v1/models")).headers["set-cookie"] == "session=1; Path=/"
+    assert seen == [None, None]
+
+
+@pytest.mark.parametrize("body", [{"system": "x"}, {"system": "x", "messages": None}, {"system": "x", "messages": {}}])
+def test_instructions_alone_are_no_exchange(body: dict[str, Any]) -> None:
+    assert read_messages(body) == []
+
+
+def test_messages_are_read_where_there_is_an_input_too() -> None:
+    assert read_messages({"messages": messages_of("Hi."), "input": "else"}) == messages_of("Hi.")
+
+
 class DyingLog(ExchangeLog):
     """Dies, as far as its client can see, after an answer is in the log and before its last piece goes on."""
 
