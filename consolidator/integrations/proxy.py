@@ -106,7 +106,8 @@ class Proxy:
                 await self.exchanges.mark_sent(messages, reader.message)
             if reader.response_id is not None:
                 conversation = None if body.get("previous_response_id") else continued_id(body)
-                await self.exchanges.mark_response(recorded_in, conversation or reader.response_id)
+                name = conversation or reader.response_id
+                await self.exchanges.mark_response(recorded_in, name, is_conversation=conversation is not None)
 
         is_stream = sent.headers.get("content-type", "").startswith("text/event-stream")
         pieces = _pass_on(sent, ReplyReader(is_stream), record, mark_sent)
