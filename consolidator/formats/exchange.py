@@ -21,6 +21,7 @@ from consolidator.formats.openai.conversation import ChatRecord
 from consolidator.models.payload import EventType
 
 Message = dict[str, Any]  # in the form of chat completions
+MAX_TOKENS = 10**12  # of an exchange; a server that says more is not believed
 MAX_REPLY_BYTES = 32 * 1024 * 1024  # of a reply that is read; a longer one is passed on and not kept
 
 
@@ -35,10 +36,10 @@ class Usage:
 
 def read_messages(body: Mapping[str, Any]) -> list[Message]:
     """Return a request's messages as chat messages; an Anthropic one's blocks are taken apart."""
-    if "input" in body:
+    if "messages" not in body:
         return responses.read_request(body)
     messages: list[Message] = []
-    if body.get("system"):
+    if body.get("system") and objects_of(body["messages"]):
         messages.append({"role": "system", "content": extract_text(body["system"])})
     for message in objects_of(body.get("messages")):
         blocks = message.get("content")
@@ -219,7 +220,7 @@ class ReplyReader:
         self._count(object_of(response.get("usage")))
         self._read_delta(responses.read_answer(objects_of(response.get("output")) or self._items))
         self.response_id = str(response.get("id") or "") or None
-        self.is_finished = bool(self._text or self._calls)
+        self.is_finished = True  # also where its server's own tools are all that it holds
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
         """Read a message or a part of one, in the form of chat completions."""
@@ -266,4 +267,4 @@ def _load(data: bytes | bytearray) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value <= MAX_TOKENS else 0

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -42,6 +43,7 @@ _HOP_BY_HOP = {
     "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "accept-encoding",
 }  # fmt: skip
+_NOT_PASSED = frozenset(name.encode() for name in _HOP_BY_HOP)
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Proxy:
         try:
             if body is None or not (messages := read_messages(body)):
                 sent = await self._send(request, content, is_anthropic=is_anthropic)
-                return StreamingResponse(_pass_on(sent), sent.status_code, _answer_headers(sent))
+                return _forward(sent, _pass_on(sent))
             return await self._exchange(request, content, body, messages, is_anthropic=is_anthropic)
         except OverBudget as error:
             return _refuse(402, str(error))
@@ -91,7 +93,7 @@ class Proxy:
         sent = await self._send(request, content, is_anthropic=is_anthropic)
         if sent.status_code != 200:
             await self.exchanges.settle(call_id, model, None)
-            return StreamingResponse(_pass_on(sent), sent.status_code, _answer_headers(sent))
+            return _forward(sent, _pass_on(sent))
 
         recorded_in = ""
 
@@ -105,11 +107,12 @@ class Proxy:
                 await self.exchanges.mark_sent(messages, reader.message)
             if reader.response_id is not None:
                 conversation = None if body.get("previous_response_id") else continued_id(body)
-                await self.exchanges.mark_response(recorded_in, conversation or reader.response_id)
+                name = conversation or reader.response_id
+                await self.exchanges.mark_response(recorded_in, name, is_conversation=conversation is not None)
 
         is_stream = sent.headers.get("content-type", "").startswith("text/event-stream")
         pieces = _pass_on(sent, ReplyReader(is_stream), record, mark_sent)
-        return StreamingResponse(pieces, 200, _answer_headers(sent))
+        return _forward(sent, pieces)
 
     async def _load_brief(self, session_id: str | None) -> str:
         if session_id is None:
@@ -145,7 +148,8 @@ def create_client() -> httpx2.AsyncClient:
     import httpx2
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # or one client's would go with another's requests
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, cookies=cookies)
 
 
 async def _pass_on(
@@ -189,7 +193,7 @@ def _with_brief(body: dict[str, Any], text: str, *, is_anthropic: bool) -> dict[
         system = body.get("system")
         blocks = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
         return {**body, "system": [*blocks, {"type": "text", "text": text}]}
-    if "input" in body:
+    if "messages" not in body:
         given = body.get("instructions")
         return {**body, "instructions": f"{given}\n\n{text}" if isinstance(given, str) and given else text}
     messages = list(body["messages"])
@@ -214,8 +218,11 @@ def _load(content: bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def _answer_headers(sent: httpx2.Response) -> Mapping[str, str]:
-    return {name: value for name, value in sent.headers.items() if name.lower() not in _HOP_BY_HOP}
+def _forward(sent: httpx2.Response, pieces: AsyncIterator[bytes]) -> Response:
+    """Return an answer with its server's status and headers, of which one may stand there several times."""
+    answer = StreamingResponse(pieces, sent.status_code)
+    answer.raw_headers = [(name.lower(), value) for name, value in sent.headers.raw if name.lower() not in _NOT_PASSED]
+    return answer
 
 
 def _refuse(status: int, reason: str) -> JSONResponse:

@@ -310,6 +310,50 @@ async def test_what_is_compressed_goes_through_as_it_is() -> None:
     assert (seen, answered.json()) == ([("gzip", b"{}")], {"ok": True})
 
 
+async def test_a_cookie_of_a_server_goes_to_its_client_and_with_no_other_request() -> None:
+    """The connections to servers are shared by all clients; what tells these apart is not."""
+    seen = []
+
+    async def answer(request: Request) -> Response:
+        seen.append(request.headers.get("cookie"))
+        return Response("{}", headers={"set-cookie": "session=1; Path=/"})
+
+    behind = Starlette(routes=[Route("/v1/models", answer)])
+    exchanges: Any = None  # nothing of it is recorded
+    async with create_client() as client:
+        client._transport = httpx2.ASGITransport(behind)
+        app = create_app(Proxy(exchanges, client, "http://models.example", "", tells_brief=False))
+        for _ in range(2):
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+                assert (await asking.get("/v1/models")).headers["set-cookie"] == "session=1; Path=/"
+    assert seen == [None, None]
+
+
+@pytest.mark.parametrize("body", [{"system": "x"}, {"system": "x", "messages": None}, {"system": "x", "messages": {}}])
+def test_instructions_alone_are_no_exchange(body: dict[str, Any]) -> None:
+    assert read_messages(body) == []
+
+
+def test_messages_are_read_where_there_is_an_input_too() -> None:
+    assert read_messages({"messages": messages_of("Hi."), "input": "else"}) == messages_of("Hi.")
+
+
+async def test_each_header_of_a_server_goes_to_its_client_though_it_is_there_twice() -> None:
+    async def answer(_: Request) -> Response:
+        response = Response("{}")
+        response.set_cookie("one", "1")
+        response.set_cookie("two", "2")
+        return response
+
+    behind = Starlette(routes=[Route("/v1/models", answer)])
+    exchanges: Any = None
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(behind)) as client:
+        app = create_app(Proxy(exchanges, client, "http://127.0.0.1", "", tells_brief=False))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as asking:
+            answered = await asking.get("/v1/models")
+    assert [cookie.split(";")[0] for cookie in answered.headers.get_list("set-cookie")] == ["one=1", "two=2"]
+
+
 class DyingLog(ExchangeLog):
     """Dies, as far as its client can see, after an answer is in the log and before its last piece goes on."""
 

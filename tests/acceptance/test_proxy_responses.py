@@ -154,6 +154,29 @@ async def test_a_request_that_names_what_it_continues_is_in_its_session(
     assert server.requests[0].get("previous_response_id") is None
 
 
+async def test_the_same_words_in_a_conversation_are_another_turn(
+    database: Database, environment: dict[str, str]
+) -> None:
+    async with serve(ResponsesServer(*[[words(text)] for text in ("Go on?", "OK.", "OK.")])) as server:
+        with open_proxy(environment, "--openai", server.url) as address:
+            for text in ("Begin.", "Yes.", "Yes."):
+                await ask(address, stream=False, input=text, conversation="conv_1")
+    (session,) = await read_log(database)
+    assert [text for _, text in session] == ["Begin.", "Go on?", "Yes.", "OK.", "Yes.", "OK."]
+
+
+async def test_an_answer_of_its_servers_own_tools_alone_can_be_continued(
+    database: Database, environment: dict[str, str]
+) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
+    async with serve(ResponsesServer([search], [words("Found.")])) as server:
+        with open_proxy(environment, "--openai", server.url) as address:
+            response = await ask(address, stream=True, input="Search.")
+            await ask(address, stream=True, input="And?", previous_response_id=response.id)
+    (session,) = await read_log(database)
+    assert [text for _, text in session if text] == ["Search.", "And?", "Found."]
+
+
 async def test_memory_is_told_beside_the_instructions(environment: dict[str, str]) -> None:
     run_cli("remember", "we deploy on Tuesdays", "--project", "/work/shop", environment=environment)
     async with serve(ResponsesServer([words("On Tuesdays.")])) as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -73,11 +74,16 @@ class ExchangeLog:
         async with self.database.transaction() as conn:
             await sessions.rename_key(conn, old=old, key=key, recorded_by=RECORDED_BY)
 
-    async def mark_response(self, session_id: str, response_id: str) -> None:
-        """Have a session go by the response, or the conversation, too that its client's next request may continue."""
+    async def mark_response(self, session_id: str, response_id: str, *, is_conversation: bool) -> None:
+        """Have a session go by the response, or the conversation, too that its client's next request may continue.
+
+        What stands for a conversation stays the same, so after a whole answer the same words are another turn of it.
+        """
         key = self._key(hash_messages([continued(response_id)])[0])
         async with self.database.transaction() as conn:
             await sessions.set_response(conn, session_id, key)
+            if is_conversation:
+                await sessions.forget_keys(conn, session_id)
 
     async def finish(self, session_id: str | None, messages: Sequence[Message], reply: Message, model: str) -> str:
         """Record a whole reply; with the messages before it, where it is the first of its session. Return its id."""
@@ -159,4 +165,5 @@ class ExchangeLog:
         return self._key(hashes[at - 1] if at else "", unsent=True), self._key(hashes[at])
 
     def _key(self, conversation: str, *, unsent: bool = False) -> str:
-        return f"{self.agent}:{RECORDED_BY}:{'unsent-' * unsent}{conversation[:32]}"
+        place = f"{self.project or ''}\0{conversation}".encode("utf-8", "surrogatepass")
+        return f"{self.agent}:{RECORDED_BY}:{'unsent-' * unsent}{hashlib.sha256(place).hexdigest()[:32]}"

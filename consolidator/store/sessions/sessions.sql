@@ -34,6 +34,10 @@ where trigger_type = 'response' and trigger_id = any(%(keys)s) and current and r
 -- A client's next request may name a session by the response that it ends with.
 update session set trigger_type = 'response', trigger_id = %(key)s where id = %(id)s
 
+-- name: forget_keys
+-- The same words are said anew: what was answered to them is no answer any more.
+delete from idempotency where session_id = %(id)s
+
 -- name: rename_key
 -- A client's session goes by another key, which no other session has.
 update session s set key = %(key)s where key = %(old)s and current and recorded_by = %(recorded_by)s
