@@ -17,8 +17,8 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
+from consolidator.memory.solutions.fingerprint import is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
-from consolidator.memory.solutions.resolution import is_wrong_place
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 

@@ -29,7 +29,13 @@ from consolidator.memory.solutions.error_line import (
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
-from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values, missing_command
+from consolidator.memory.solutions.fingerprint import (
+    VERSION,
+    fingerprint_headline,
+    is_wrong_place,
+    masked_values,
+    missing_command,
+)
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, program_prefix
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
@@ -38,7 +44,6 @@ from consolidator.memory.solutions.resolution import (
     ResolutionGrade,
     grade_resolution,
     is_refused_commit,
-    is_wrong_place,
     pick_maker,
     signature_of,
 )

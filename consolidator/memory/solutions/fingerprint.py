@@ -244,3 +244,17 @@ def _mask_word(match: re.Match[str]) -> str:
         return word
     is_name = any(mark in word for mark in "._-:$") or any(c.isdigit() for c in word)
     return "<id>" if is_name or re.match(r"[a-z]+[A-Z]", word) else word
+
+
+_WRONG_PLACE = re.compile(
+    r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
+    r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open"
+    r"|did not match any|matched no |does not contain (?:main|package)|no required module"
+    r"|no [\w ]*(?:files|packages|tests) (?:to|in|for)\b",
+    re.IGNORECASE,
+)
+
+
+def is_wrong_place(headline: str) -> bool:
+    """Whether an error may come from the directory in which the call was made."""
+    return _WRONG_PLACE.search(headline) is not None

@@ -20,9 +20,8 @@ from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_s
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
-from consolidator.memory.solutions.fingerprint import masked_values, missing_command
+from consolidator.memory.solutions.fingerprint import is_wrong_place, masked_values, missing_command
 from consolidator.memory.solutions.fix_description import mending_steps
-from consolidator.memory.solutions.resolution import is_wrong_place
 
 CUT = "…"
 MAX_STEPS = 5  # before the call that worked, the last ones that acted

@@ -29,13 +29,6 @@ from consolidator.memory.solutions.operation_matching import (
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
 ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
-_WRONG_PLACE = re.compile(
-    r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
-    r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open"
-    r"|did not match any|matched no |does not contain (?:main|package)|no required module"
-    r"|no [\w ]*(?:files|packages|tests) (?:to|in|for)\b",
-    re.IGNORECASE,
-)
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
@@ -144,11 +137,6 @@ def pick_maker(steps: Sequence[FixStep]) -> int | None:
     acting = [n for n in acting if is_shell_symbol(steps[n].symbol) and not steps[n].symbol.startswith("sh:git ")]
     fixing = [n for n in acting if _FIXING.search(steps[n].argument)]
     return next((group[-1] for group in (fixing, acting) if group), None)
-
-
-def is_wrong_place(headline: str) -> bool:
-    """Whether an error may come from the directory in which the call was made."""
-    return _WRONG_PLACE.search(headline) is not None
 
 
 def signature_of(record: ErrorRecord) -> str:

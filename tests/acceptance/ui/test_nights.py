@@ -47,7 +47,10 @@ def test_what_came_of_telling_is_shown_by_week(person: Page, served: ApiServer) 
         NOON.date(), told=4, told_failed=1, untold=2, untold_failed=2, runs=0, runs_failed=0, tokens=0, sessions=0
     )
     failures, tries, spent = draw_weeks([row])
-    assert "in 1 of 4 chances (25%) after it was told, and in 2 of 2 chances (100%) without" in failures.words
+    assert (
+        "in 2 of 2 chances (100%) where nobody was told of it, and in 1 of 4 chances (25%) after it was told"
+        in failures.words
+    )
     assert [round(bar.height / (BOTTOM - TOP), 2) for bar in failures.bars] == [1.0, 0.25]
     assert (tries.bars, spent.bars) == ([], [])
 

@@ -180,6 +180,6 @@ def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pyt
     )
     print_screen(news)
     print_screen(replace(news, sums=replace(sums, nights=5)))
-    first, _, second, _ = capsys.readouterr().out.splitlines()
+    first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Since"))
     assert first.endswith("from 182 events of 10 sessions:")
     assert second.endswith("from 182 events in 5 nights:")
