@@ -96,6 +96,7 @@ def _start_service(home: str, directory: str, payload: bytes) -> None:
     lock = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)  # of who held it before: that number may be another process's by now
     except OSError:
         return
     order, give = os.pipe()

@@ -120,8 +120,7 @@ class ClaudeCode:
 def end_service(environment: Mapping[str, str]) -> None:
     """End a home's hook service, one that is starting, too."""
     home = Path(environment["CONSOLIDATOR_HOME"])
-    wait_for(lambda: stop_service(home) or not is_running(home))
-    wait_for(lambda: not is_running(home))
+    wait_for(lambda: not stop_service(home) and not is_running(home))
 
 
 def wait_for(ask: Any) -> Any:
