@@ -124,8 +124,9 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     yield from _judge_paths(command, project)
     yield from _judge_addresses(command, text)
 
-    # What it runs: the code in its words, the output of substitutions, and the command that its words are.
-    inner = [match["inner"] or match["ticks"] or "" for word in words for match in _SUBSTITUTION.finditer(word)]
+    # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
+    parts = (*words, *command.assignments)
+    inner = [match["inner"] or match["ticks"] or "" for part in parts for match in _SUBSTITUTION.finditer(part)]
     yield from _judge_lines(inner, project, depth)
     if program in _RUN or program in ("exec", "iex") or program.startswith("$"):
         yield from (harm for line in inner for harm in _judge_source(_parse(line)))
@@ -139,8 +140,8 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     if program in SHELLS and not INLINE_CODE_OPTIONS.isdisjoint(words[:3]) and words[1:] and words[1].startswith("$"):
         yield rules.FETCHES_AND_RUNS
     if command.writes or rules.SEARCHERS.isdisjoint((program, command.subcommand)):
-        texts = [word for word in words if " " in word and not word.startswith("<(")]
-        yield from _judge_file_text("\n".join(texts).replace("\\n", "\n").replace("\\t", " "), depth)
+        spaced = [word for word in words if " " in word and not word.startswith("<(")]
+        yield from _judge_file_text("\n".join(spaced).replace("\\n", "\n").replace("\\t", " "), depth)
 
 
 def rule_text(command: Command) -> str:

@@ -34,6 +34,7 @@ _FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]
 WHOLE = -1  # the number of a slot for all words of the failed call
+_PLAIN_FOLDER = re.compile(r"(?:\$HOME)?(?:/[\w.@+-]+)+")  # nothing that a shell would run or replace
 _SETS_PATH = re.compile(r"(?<![\w$])PATH=(\"[^\"]*\"|'[^']*'|[^\s;&|]+)")
 
 
@@ -148,8 +149,8 @@ def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:
     folders = [folder for match in _SETS_PATH.finditer(worked) for folder in match[1].strip("'\"").split(":")]
     folders += re.findall(rf"(?<![^\s;&|(\"'])([/~$][^\s;&|\"'=]*)/{re.escape(missing)}(?![\w./-])", worked)
     plain = dict.fromkeys(re.sub(r"^(?:~|\$\{HOME\})(?=/)", "$HOME", folder.rstrip("/")) for folder in folders)
-    named = [folder for folder in plain if folder.startswith(("/", "$HOME/")) and folder not in failed]
-    words = [("export", f'PATH="{folder}:$PATH"', "&&", *_WHOLE_CALL) for folder in named if CUT not in folder]
+    named = [folder for folder in plain if _PLAIN_FOLDER.fullmatch(folder) and folder not in failed]
+    words = [("export", f'PATH="{folder}:$PATH"', "&&", *_WHOLE_CALL) for folder in named]
     return [_with_values(FixForm("call", None, form, _WHOLE_CALL), record) for form in words]
 
 

@@ -382,6 +382,12 @@ def test_a_command_that_is_not_found_is_cured_by_its_folder_however_a_call_names
     assert (bound.worked, bound.tried) == (2, 2)
 
 
+@pytest.mark.parametrize("folder", ["/opt/`id`", "/opt/$(id)", "/opt/$A"])
+def test_a_folder_that_a_shell_would_run_or_replace_is_no_cure(folder: str) -> None:
+    solution = learn(*[no_tool(f"zig {word}", f'PATH="{folder}:$PATH" zig {word}') for word in ("build", "fmt")])
+    assert suggest(solution, NO_TOOL, "Bash", command="zig test").kind == "last time"
+
+
 def test_one_session_confirms_no_folder_of_a_missing_command() -> None:
     solution = learn(no_tool("zig build", "PATH=/opt/zig/bin:$PATH zig build"))
     assert suggest(solution, NO_TOOL, "Bash", command="zig test").kind == "last time"
