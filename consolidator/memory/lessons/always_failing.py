@@ -79,6 +79,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "program", segment.program
         if host := host_of(segment):
             yield "host", segment.program, host
+        for name in () if segment.is_trivial else names_in(segment):
+            yield "name", segment.program, name
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -87,6 +89,11 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         parts = (session.relative(call.path) or ".").split("/")
         for depth in {*range(2, len(parts)), len(parts)}:
             yield "path", "/".join(parts[:depth])
+
+
+def names_in(segment: Segment) -> set[str]:
+    """Return the names that a call gives its program."""
+    return set(_NAME.findall(segment.call)) - {segment.program}
 
 
 def host_of(segment: Segment) -> str | None:
@@ -124,21 +131,11 @@ def learn_always_failing(history: History) -> list[Lesson]:
     return lessons
 
 
-def names_in(segment: Segment) -> set[str]:
-    """Return the names that a call gives its program."""
-    return set(_NAME.findall(segment.call)) - {segment.program}
-
-
-def _find_unknown(history: History) -> dict[str, set[str]]:
-    """Return by program the names of its calls that an error says are not there or not understood."""
-    unknown: dict[str, set[str]] = defaultdict(set)
-    for _, call in history.calls():
-        for segment in call.segments if call.ok is False else ():
-            if segment.ok is False and not segment.is_trivial and (names := names_in(segment)):
-                lines = [line.text for line in history.reasons(call) if NOT_THERE.search(line.text)]
-                texts = " ".join(line for line in lines if not NO_FILE.search(line))
-                unknown[segment.program] |= names.intersection(_NAME.findall(texts))
-    return unknown
+def _find_unknown(history: History) -> set[str]:
+    """Return the names that errors say are not there or not understood."""
+    lines = (line.text for _, call in history.calls() if call.ok is False for line in history.reasons(call))
+    lines = (line for line in lines if NOT_THERE.search(line) and not NO_FILE.search(line))
+    return {name for line in lines for name in _NAME.findall(line)}
 
 
 def _collect(history: History) -> dict[Key, _Uses]:
@@ -149,10 +146,9 @@ def _collect(history: History) -> dict[Key, _Uses]:
             segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
             for segment in segments:
                 outcome = call.ok if segment is None else segment.ok
-                keys = set(keys_of(session, call, segment)) if outcome is not None else set()
-                if keys and segment is not None and (names := unknown.get(segment.program)):
-                    keys |= {("name", segment.program, name) for name in names & names_in(segment)}
-                for key in keys:
+                for key in set(keys_of(session, call, segment)) if outcome is not None else ():
+                    if key[0] == "name" and key[-1] not in unknown:
+                        continue
                     if outcome:
                         uses[key].successes += 1
                         uses[key].worked_at = max(uses[key].worked_at, call.at)
@@ -175,7 +171,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         elif key[0] == "path":  # which tool looked for it does not matter
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
-            counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
+            named = (line for line in reasons if key[0] != "name" or key[-1] in _NAME.findall(line.text))
+            counts.update({line.key for line in named if NOT_THERE.search(line.text)})
     is_alone = key[0] in ("host", "name") and _find_instead(key, failures) is None
     if not counts.total() or is_alone:
         return None
