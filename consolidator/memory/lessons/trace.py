@@ -25,7 +25,7 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t7"
+TRACE_VERSION = "t8"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
