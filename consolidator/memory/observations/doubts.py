@@ -70,7 +70,7 @@ _DESCRIBES = re.compile(
     r"|(?:is|are) (?:always|never) (?:populated|filled|set|present|defined|undefined|null|empty)\b)"
 )
 _DOES_INSTEAD = re.compile(  # "`load` reads the original instead of evaluating the copy": what code does
-    r"(?<=`x`) (?:with `x` )?((?:re-)?[a-z]+s [\w ]{3,40}) (?:instead of|rather than)"
+    r"(?<=`x`) (?:with `x` )?((?!always\b)(?:re-)?[a-z]+s [\w ]{3,40}) (?:instead of|rather than)"
     r" (?:evaluat|read|writ|load|pars|return|comput|cop|clon|compar|render|updat|throw)\w*ing\b"
 )
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
