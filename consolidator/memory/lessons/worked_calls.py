@@ -1,0 +1,126 @@
+"""Learns which calls worked here, operation by operation, with the words that were said of them.
+
+They are found by a question and told to nobody who did not ask, so they are no advice of ours: each is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from consolidator.memory.calls.directory import name_folder
+from consolidator.memory.calls.harm import line_harm
+from consolidator.memory.calls.harm_in_text import text_harm
+from consolidator.memory.facts.orders import commands_memory
+from consolidator.memory.lessons.harm import speaks_to_reader
+from consolidator.memory.lessons.history import Cases, History, code, is_inside, most_common
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import purpose_of
+from consolidator.memory.plain import Plain
+
+KIND: Final = "call"
+_FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
+MAX_OF_OPERATION, MAX_OPERATIONS = 30, 100  # calls, those that worked most often first; operations
+MAX_PURPOSES = 3  # of a call, in the words of whoever made it
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedCall(Plain):
+    """One call that worked here."""
+
+    call: str
+    worked: int
+    failed: int
+    folder: str | None = None  # where it mostly ran, below the project's folder
+    about: tuple[str, ...] = ()  # what was said of it before it ran
+    at: str = ""  # of its latest success, ISO 8601
+
+    @property
+    def line(self) -> str:
+        """The call in a sentence."""
+        where = "" if self.folder is None else f" in {name_folder(self.folder)}"
+        about = f": {self.about[0]}" if self.about else ""
+        return f"{code(self.call)}{where} (worked {self.worked} of {self.worked + self.failed}){about}"
+
+    @property
+    def searched(self) -> str:
+        """The words by which it is found: not those of its files, which are of one change."""
+        return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
+
+
+def read_calls(lesson: Lesson) -> list[WorkedCall]:
+    """Return the calls of an operation."""
+    return [WorkedCall.from_json(call) for call in lesson.match["calls"]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What became of one call."""
+
+    worked: Cases = field(default_factory=Cases)
+    failed: int = 0
+    folders: Counter[str] = field(default_factory=Counter)
+    about: Counter[str] = field(default_factory=Counter)
+
+
+def learn_worked_calls(history: History) -> list[Lesson]:
+    """Return for each operation the calls that worked, without hostile ones (I18)."""
+    operations: defaultdict[str, defaultdict[str, _Tally]] = defaultdict(lambda: defaultdict(_Tally))
+    for session, call in history.calls():
+        for segment in call.segments:
+            if segment.is_trivial or segment.ok is None or segment.shown is None:
+                continue
+            tally = operations[segment.operation][segment.shown]
+            if segment.ok:
+                tally.worked.add(session, call)
+                tally.about.update([call.about] if call.about else [])
+                place = session.relative(call.directory)
+                tally.folders.update([place] if place is not None and is_inside(place) else [])
+            else:
+                tally.failed += 1
+    lessons = [_build(operation, tallies, history.home) for operation, tallies in operations.items()]
+    ordered = sorted((lesson for each in lessons for lesson in each), key=lambda each: (-each.sessions, each.key))
+    return ordered[:MAX_OPERATIONS]
+
+
+def _build(operation: str, tallies: dict[str, _Tally], home: str | None) -> Iterator[Lesson]:
+    calls = [
+        WorkedCall(
+            call,
+            len(tally.worked),
+            tally.failed,
+            most_common(tally.folders) if tally.folders else None,
+            tuple(
+                sorted(filter(_is_plain, tally.about), key=lambda about: (-tally.about[about], about))[:MAX_PURPOSES]
+            ),
+            max(case.at for _, case in tally.worked.members),
+        )
+        for call, tally in tallies.items()
+        if tally.worked.members and line_harm(call, home) is None and _is_plain(call)
+    ]
+    calls.sort(key=lambda call: call.call)
+    calls.sort(key=lambda call: call.at, reverse=True)
+    calls.sort(key=lambda call: -call.worked)
+    if not calls:
+        return
+    cases = Cases([member for call in calls for member in tallies[call.call].worked.members])
+    failed = sum(tally.failed for tally in tallies.values())
+    yield cases.build_lesson(
+        KIND,
+        operation,
+        f"{code(operation)} worked {len(cases)} of {len(cases) + failed} times.",
+        0.0,
+        failures=failed,
+        successes=len(cases),
+        purpose=purpose_of(operation),
+        starts=False,
+        match={"calls": [call.to_json() for call in calls[:MAX_OF_OPERATION]]},
+    )
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text neither is hostile nor speaks to its reader."""
+    return text_harm(text) is None and not speaks_to_reader(text) and not commands_memory(text)
