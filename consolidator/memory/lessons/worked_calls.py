@@ -1,4 +1,4 @@
-"""Learns which calls worked here, operation by operation, with the words that were said of them.
+"""Learns which calls worked here, operation by operation, with the words that were said of them, which only find them.
 
 They are found by a question and told to nobody who did not ask, so they are no advice of ours: each is quoted.
 """
@@ -42,8 +42,7 @@ class WorkedCall(Plain):
     def line(self) -> str:
         """The call in a sentence."""
         where = "" if self.folder is None else f" in {name_folder(self.folder)}"
-        about = f": {self.about[0]}" if self.about else ""
-        return f"{code(self.call)}{where} (worked {self.worked} of {self.worked + self.failed}){about}"
+        return f"{code(self.call)}{where} (worked {self.worked} of {self.worked + self.failed})"
 
     @property
     def searched(self) -> str:

@@ -144,7 +144,7 @@ def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> Reca
 
 
 def call_item(identity: str, text: str, score: float) -> RecallItem:
-    """Return the item of a call that worked: quoted, with what its maker said of it."""
+    """Return the item of a call that worked: quoted, since tools and agents made it."""
     item = lesson_item(identity, text, score)
     return replace(item, line=f"- a call that worked here: {_quoted(text)} [{short_id(identity, SHOWN_LESSON_ID)}]")
 

@@ -198,7 +198,7 @@ async def answer_query(
     hints = [_solution_item(row) for row in solutions if row not in sure]
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
-    stated = [item for item in documents if is_stated(item, ranked.question)] if calls else []
+    stated = [item for item in documents if is_stated(item, ranked.question)]
     documents = [*stated, *calls, *(item for item in documents if item not in stated)]
     ordered = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
     note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
