@@ -15,7 +15,8 @@ from consolidator.memory.lessons.history import MAX_CALLS_LEARNED, History
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.measuring import measure_lessons, without_corrected
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worked_calls import KIND, learn_worked_calls
+from consolidator.memory.lessons.worked_call import KIND
+from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
 from consolidator.models.injection import TellingRow

@@ -5,13 +5,10 @@ They are found by a question and told to nobody who did not ask, so they are no 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
-from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.orders import commands_memory
@@ -19,40 +16,10 @@ from consolidator.memory.lessons.harm import speaks_to_reader
 from consolidator.memory.lessons.history import Cases, History, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of
-from consolidator.memory.plain import Plain
+from consolidator.memory.lessons.worked_call import KIND, WorkedCall
 
-KIND: Final = "call"
-_FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 MAX_OF_OPERATION, MAX_OPERATIONS = 30, 100  # calls, those that worked most often first; operations
 MAX_PURPOSES = 3  # of a call, in the words of whoever made it
-
-
-@dataclass(frozen=True, slots=True)
-class WorkedCall(Plain):
-    """One call that worked here."""
-
-    call: str
-    worked: int
-    failed: int
-    folder: str | None = None  # where it mostly ran, below the project's folder
-    about: tuple[str, ...] = ()  # what was said of it before it ran
-    at: str = ""  # of its latest success, ISO 8601
-
-    @property
-    def line(self) -> str:
-        """The call in a sentence."""
-        where = "" if self.folder is None else f" in {name_folder(self.folder)}"
-        return f"{code(self.call)}{where} (worked {self.worked} of {self.worked + self.failed})"
-
-    @property
-    def searched(self) -> str:
-        """The words by which it is found: not those of its files, which are of one change."""
-        return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
-
-
-def read_calls(lesson: Lesson) -> list[WorkedCall]:
-    """Return the calls of an operation."""
-    return [WorkedCall.from_json(call) for call in lesson.match["calls"]]
 
 
 @dataclass(slots=True)

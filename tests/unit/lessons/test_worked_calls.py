@@ -7,7 +7,8 @@ import pytest
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.trace import Trace, TraceFold
-from consolidator.memory.lessons.worked_calls import WorkedCall, learn_worked_calls, read_calls
+from consolidator.memory.lessons.worked_call import WorkedCall, read_calls
+from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from tests.unit.lessons.traced import CallLog
 
 
