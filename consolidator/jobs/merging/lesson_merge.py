@@ -12,10 +12,9 @@ from consolidator.database import Connection
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import MAX_CALLS_LEARNED, History
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson
 from consolidator.memory.lessons.measuring import measure_lessons, without_corrected
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worked_call import KIND
 from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
@@ -44,8 +43,8 @@ async def merge_lessons(
         tellings = await injections.list_tellings(conn, [row.session_id for row in rows])
         published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
         published = await _drop_forgotten(conn, published)
-        await lessons.save_each(conn, [row for row in published if row.kind == KIND])
-        for outcome in await lessons.save_each(conn, [row for row in published if row.kind != KIND]):
+        await lessons.save_each(conn, [row for row in published if row.kind == WORKED_CALL])
+        for outcome in await lessons.save_each(conn, [row for row in published if row.kind != WORKED_CALL]):
             changes.add("lessons", outcome)
         retired = await lessons.retire_others(conn, person, project, [row.id for row in published], provenance)
         changes.add("lessons", "retired", retired)

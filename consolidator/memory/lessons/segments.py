@@ -31,6 +31,7 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
 )
+_PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _BLAMED = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
@@ -185,7 +186,7 @@ def _segment(command: Command, piped: bool) -> Segment:
     folder, _, name = written.rpartition("/")
     program = name[:80] or command.program  # as it is called: `python3` may be there where `python` is not
     call = " ".join([program, *(_show_word(word) for word in command.words)])
-    before = [_show_word(word) for word in (*command.assignments, *before)]
+    before = [*map(_show_assignment, command.assignments), *map(_show_word, before)]
     return Segment(
         program=program,
         operation=f"{program} {command.subcommand}" if command.subcommand else program,
@@ -206,6 +207,11 @@ def _is_path(word: str) -> bool:
         and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
         and ("://" not in word and not re.search(r"\s", word))
     )
+
+
+def _show_assignment(word: str) -> str:
+    """Return an assignment as it can be run: what it takes from another variable is not quoted."""
+    return word if len(word) <= 80 and _PLAIN_ASSIGNMENT.fullmatch(word) else _show_word(word)
 
 
 def _show_word(word: str) -> str:

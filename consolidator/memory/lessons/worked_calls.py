@@ -14,9 +14,8 @@ from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.orders import commands_memory
 from consolidator.memory.lessons.harm import speaks_to_reader
 from consolidator.memory.lessons.history import Cases, History, code, is_inside, most_common
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, WorkedCall
 from consolidator.memory.lessons.segments import purpose_of
-from consolidator.memory.lessons.worked_call import KIND, WorkedCall
 
 MAX_OF_OPERATION, MAX_OPERATIONS = 30, 100  # calls, those that worked most often first; operations
 MAX_PURPOSES = 3  # of a call, in the words of whoever made it
@@ -75,7 +74,7 @@ def _build(operation: str, tallies: dict[str, _Tally], home: str | None) -> Iter
     cases = Cases([member for call in calls for member in tallies[call.call].worked.members])
     failed = sum(tally.failed for tally in tallies.values())
     yield cases.build_lesson(
-        KIND,
+        WORKED_CALL,
         operation,
         f"{code(operation)} worked {len(cases)} of {len(cases) + failed} times.",
         0.0,

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.memory.lessons import worked_call
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
@@ -170,10 +169,8 @@ async def find_lessons_about(
     shared = {
         row.id: len(query & set(query_words(f"{row.body.get('purpose') or ''} {row.key} {row.line}"))) for row in rows
     }
-    for row in await list_lessons(database, replace(every, kinds=(worked_call.KIND,)), viewer=viewer):
-        calls = {
-            call: len(query & set(query_words(call.searched))) for call in worked_call.read_calls(read_lesson(row))
-        }
+    for row in await list_lessons(database, replace(every, kinds=(WORKED_CALL,)), viewer=viewer):
+        calls = {call: len(query & set(query_words(call.searched))) for call in read_calls(read_lesson(row))}
         best = max(calls, key=lambda call: (calls[call], call.worked))
         shared[row.id] = calls[best] if calls[best] >= min(MIN_SHARED_WITH_CALL, len(query)) else 0
         rows.append(replace(row, line=f"A call that worked here: {best.line}"))

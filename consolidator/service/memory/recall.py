@@ -13,7 +13,7 @@ from consolidator.database import Connection, Database
 from consolidator.llm import static_vectors
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
-from consolidator.memory.lessons import worked_call
+from consolidator.memory.lessons.lesson import WORKED_CALL, WorkedCall, read_calls
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
@@ -231,10 +231,10 @@ async def _find_calls(database: Database, question: PromptWords, scope: MemorySc
     if not scope.project or not question.words:
         return []
     least = min(MIN_SHARED_WITH_CALL, len(question.words))
-    best: list[tuple[float, worked_call.WorkedCall, str]] = []
-    for id, lesson in (await load_lessons(database, scope, (worked_call.KIND,))).items():
+    best: list[tuple[float, WorkedCall, str]] = []
+    for id, lesson in (await load_lessons(database, scope, (WORKED_CALL,))).items():
         scored = []
-        for call in worked_call.read_calls(lesson):
+        for call in read_calls(lesson):
             shared = question.words & set(split_words(f"{lesson.purpose or ''} {call.searched}"))
             if len(shared) >= least and (coverage := question.coverage(shared)) >= MIN_LESSON_COVERAGE:
                 scored.append((round(coverage, 1), call, id))

@@ -6,8 +6,8 @@ import pytest
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.history import History
+from consolidator.memory.lessons.lesson import WorkedCall, read_calls
 from consolidator.memory.lessons.trace import Trace, TraceFold
-from consolidator.memory.lessons.worked_call import WorkedCall, read_calls
 from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from tests.unit.lessons.traced import CallLog
 
@@ -60,6 +60,11 @@ def test_no_secret_is_among_the_words() -> None:
         fold.feed(event)
     assert "now deploy." in (about := Trace.unpack("s1", "s1", "coder", fold.pack()).calls[0].about)
     assert secret not in about
+
+
+def test_a_shown_call_takes_its_path_from_the_shell() -> None:
+    log = CallLog("s1").run("PATH=/opt/go/bin:$PATH go build ./...", "done")
+    assert learn(log)["go build"][0].call == "PATH=/opt/go/bin:$PATH go build ./..."
 
 
 def test_files_of_one_change_find_no_call() -> None:
