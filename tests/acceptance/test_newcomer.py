@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -51,6 +52,15 @@ def read_link(command: subprocess.Popen[str]) -> str:
     while not lines.rstrip().endswith("}"):
         lines += command.stdout.readline()
     return str(json.loads(lines)["url"])
+
+
+def test_the_readmes_picture_is_what_the_demo_shows(demo: dict[str, str]) -> None:
+    picture = ElementTree.parse(Path(__file__).parents[2] / "docs/images/terminal-light.svg")
+    drawn = " ".join(str(text.text) for text in picture.iter() if text.tag.endswith("text"))
+    told = run_cli("brief", "--project", "fernleaf", environment=demo).stdout.splitlines()
+    lines = [line.rpartition(" [")[0] for line in told if line.startswith("- ")]
+    shown = [line for line in lines if " ".join(line.split()) in drawn]
+    assert f"({len(shown)} of {len(lines)} lines)" in drawn
 
 
 def test_four_questions_are_answered_from_today(demo: dict[str, str]) -> None:
@@ -133,7 +143,9 @@ def look_at_each_page(page: Page, today: str) -> None:
 
 
 def look(page: Page, name: str) -> None:
-    check_page(page, name)
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        check_page(page, f"{name} {scheme}")
     page.screenshot(path=SCREENSHOTS / f"wide{name.partition('?')[0].replace('/', '-')}.png")
     if page.locator(".flow").count():
         used = page.evaluate("document.querySelector('.flow').getBoundingClientRect().width / window.innerWidth")
