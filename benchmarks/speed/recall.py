@@ -35,6 +35,7 @@ VOCABULARY = 60_000  # different words, with the frequencies of Zipf's law
 BATCH = 50_000
 MAX_P95 = 50  # milliseconds
 CLIENTS = 8  # of one process
+MAX_P95_AT_ONCE = 40
 
 
 async def measure(server: BenchmarkServer, scale: str) -> Report:
@@ -48,9 +49,7 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
             _add_latencies(report, f"{count:,} facts: by text", await time_questions(database, sentences, 8))
             _add_latencies(report, f"{count:,} facts: long questions", await time_questions(database, sentences, 20))
             if count == FACTS[scale][-1]:
-                _add_latencies(
-                    report, "100 scopes at once", await time_questions(database, sentences, 8, all_scopes=True)
-                )
+                _add_latencies(report, "all 100 scopes", await time_questions(database, sentences, 8, all_scopes=True))
                 at_once = await time_questions(database, sentences, 8, clients=CLIENTS)
                 _add_latencies(report, f"{count:,} facts: {CLIENTS} clients at once", at_once)
                 report.add("index", await _measure_index(database) / 1e6, "MB")
@@ -72,9 +71,10 @@ async def _measure_one_scope(server: BenchmarkServer, report: Report, count: int
 
 
 def _add_latencies(report: Report, name: str, seconds: Sequence[float]) -> None:
+    target = MAX_P95_AT_ONCE if name.endswith("at once") else MAX_P95
     milliseconds = sorted(duration * 1000 for duration in seconds)
     report.add(f"{name}, median", statistics.median(milliseconds), "ms")
-    report.add(f"{name}, p95", milliseconds[int(len(milliseconds) * 0.95)], "ms", at_most=MAX_P95)
+    report.add(f"{name}, p95", milliseconds[int(len(milliseconds) * 0.95)], "ms", at_most=target)
 
 
 def _generate_word(number: int) -> str:
