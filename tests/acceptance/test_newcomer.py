@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.ui.app import PAGES
+from release.terminal_picture import wrap_line
 from tests.acceptance.browser import check_page, open_browser
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
@@ -58,9 +59,9 @@ def test_the_readmes_picture_is_what_the_demo_shows(demo: dict[str, str]) -> Non
     picture = ElementTree.parse(Path(__file__).parents[2] / "docs/images/terminal-light.svg")
     drawn = " ".join(str(text.text) for text in picture.iter() if text.tag.endswith("text"))
     told = run_cli("brief", "--project", "fernleaf", environment=demo).stdout.splitlines()
-    lines = [line.rpartition(" [")[0] for line in told if line.startswith("- ")]
-    shown = [line for line in lines if " ".join(line.split()) in drawn]
-    assert f"({len(shown)} of {len(lines)} lines)" in drawn
+    lines = [" ".join(map(str.strip, wrap_line(line))) for line in told if line.startswith("- ")]
+    shown = [line for line in lines if line in drawn]
+    assert f"({len(shown)} of {len(lines)} lines)" in drawn, "draw it again: python -m release.terminal_picture"
 
 
 def test_four_questions_are_answered_from_today(demo: dict[str, str]) -> None:
