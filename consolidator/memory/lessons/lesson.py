@@ -20,6 +20,7 @@ LessonKind = Literal[
     "harness",  # how the agent's own tools behave
     "file_moved",  # where a file is that was looked for elsewhere
     "constant",  # a value that every successful call had
+    "call",  # the calls of an operation that worked: told to who asks
 ]
 
 

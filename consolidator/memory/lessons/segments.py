@@ -17,7 +17,7 @@ from consolidator.memory.calls import shell, shell_programs, tool_kinds
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
-from consolidator.memory.solutions.line_kinds import NO_FOLDER
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, NOTHING_ADDED
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
@@ -156,8 +156,9 @@ def blamed_segment(segments: Sequence[Segment], text: str) -> int | None:
     text = text[:4000]
     blamed = {match[1] for match in _BLAMED.finditer(text)}
     missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
+    added = "git add" if NOTHING_ADDED.search(text) else None
     for n, segment in enumerate(segments):
-        if segment.program in blamed or {segment.program, *segment.wrappers} & missing:
+        if segment.operation == added or segment.program in blamed or {segment.program, *segment.wrappers} & missing:
             return n
     return None
 
