@@ -44,11 +44,15 @@ def scale_to_best(numbers: Iterable[int], scores: Iterable[float]) -> dict[int, 
     return {number: score / best for number, score in scored.items()}
 
 
-def scale_to_range(numbers: Sequence[int], scores: Sequence[float]) -> dict[int, float]:
-    """Return the scores of documents between nearly 0 for the worst and 1 for the best, as cosines need it."""
-    worst, best = min(scores, default=0.0), max(scores, default=0.0)
-    span = best - worst or 1.0
-    return {number: max(1 - (best - score) / span, 0.01) for number, score in zip(numbers, scores, strict=True)}
+def scale_to_range(found: Sequence[tuple[int, float]], others: Sequence[tuple[int, float]] = ()) -> dict[int, float]:
+    """Return the scores of documents between nearly 0 for the worst and 1 for the best, as cosines need it.
+
+    `others` widen the range: an only fact is not near to whatever is asked.
+    """
+    cosines = [cosine for _, cosine in (*found, *others)]
+    best = max(cosines, default=0.0)
+    span = best - min(cosines, default=0.0) or 1.0
+    return {number: max(1 - (best - cosine) / span, 0.01) for number, cosine in found}
 
 
 def fuse_channels(

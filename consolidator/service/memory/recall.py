@@ -345,7 +345,11 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
         ids = list({session for row in procedures for session in row.sessions})
         first = {message.session_id: message.first_words for message in await sessions.list_first_messages(conn, ids)}
     requests = {row.id: [first[session] for session in row.sessions if session in first] for row in procedures}
-    scored = [(query_coverage(words, [row.title, *row.goals, *requests[row.id]]), row) for row in procedures]
+    scored = [
+        # Of one request: those of many sessions together have words of any.
+        (max(query_coverage(words, [row.title, *row.goals, request]) for request in requests[row.id] or [""]), row)
+        for row in procedures
+    ]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
     return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
@@ -455,7 +459,7 @@ async def search_vectors(
     return [
         Channel(
             kind,
-            scale_to_range(*zip(*found, strict=True)),
+            scale_to_range(found, nearest.get(TURN, ()) if kind == FACT else ()),
             weights[kind],
             FACT_VECTORS if kind == FACT else TURN_VECTORS,
             cosine=max(cosine for _, cosine in found),
