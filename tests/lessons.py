@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from consolidator.database import Database
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
@@ -25,7 +27,9 @@ LESSONS = (
 )  # fmt: skip
 
 
-async def save_lessons(database: Database, project: str, *, person: str = "") -> dict[str, str]:
+async def save_lessons(
+    database: Database, project: str, learned: Sequence[Lesson] = LESSONS, *, person: str = ""
+) -> dict[str, str]:
     """Publish lessons of a project: one that always fails, one command, one that is hostile; return ids by key."""
     now = database.clock.now()
     rows = [
@@ -46,7 +50,7 @@ async def save_lessons(database: Database, project: str, *, person: str = "") ->
             run_id=None,
             cause="person",
         )
-        for lesson in LESSONS
+        for lesson in learned
     ]
     async with database.transaction() as conn:
         await lessons.save_each(conn, rows)

@@ -18,17 +18,20 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
 from consolidator.cli.commands import SEARCH
-from consolidator.cli.output import ProgressCallbacks, print_warning, progress_bar, progress_callbacks, status_line
+from consolidator.cli.output import print_warning, progress_bar, progress_callbacks, status_line
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.viewer import Viewer
 from consolidator.service.database import Database, open_database, use_folder
 from consolidator.settings import Settings, describe_unknown_settings, load_settings
+
+if TYPE_CHECKING:
+    from consolidator.service.nights.runs import JobContext
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -71,16 +74,16 @@ def run_in(
     return run(in_session)
 
 
-def run_job(
-    label: str, work: Callable[[Database, Settings, asyncio.Event, ProgressCallbacks], Coroutine[Any, Any, T]]
-) -> T:
+def run_job(label: str, work: Callable[[JobContext], Coroutine[Any, Any, T]]) -> T:
     """Run a job with a progress bar on a terminal; a signal sets its event, so that it ends with the current unit."""
+
+    from consolidator.service.nights.runs import JobContext  # what runs no job does not load it
 
     async def started() -> T:
         stop = stop_on_signals()
         async with open_configured() as (database, settings):
             with progress_bar(label) as bar:
-                return await work(database, settings, stop, progress_callbacks(bar))
+                return await work(JobContext(database, settings, stop, *progress_callbacks(bar)))
 
     return run_async(started())
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 T = TypeVar("T")
-
-
-class ProgressCallbacks(TypedDict):
-    """What a job calls as it goes on."""
-
-    started: Callable[[int], None]  # gets the number of units
-    progress: Callable[[str], None]  # gets the name of each finished unit
 
 
 class _OutputConsole(Console):
@@ -332,8 +325,8 @@ def byte_progress(bar: Progress, label: str = "") -> Callable[[int, int, str], N
     return None if bar.disable else show
 
 
-def progress_callbacks(bar: Progress) -> ProgressCallbacks:
-    """Return the two callbacks of a job that move a progress bar."""
+def progress_callbacks(bar: Progress) -> tuple[Callable[[int], None], Callable[[str], None]]:
+    """Return what a job calls with the number of its units, and with the name of each that ended, to move a bar."""
     task = bar.task_ids[0]
     label = bar.tasks[0].description
 
@@ -343,7 +336,7 @@ def progress_callbacks(bar: Progress) -> ProgressCallbacks:
         what = {"in": name, "merge": f"merging {name}"}.get(doing, "")
         bar.update(task, advance=int(doing != "merge"), description=f"{label} · {shorten(what, 30)}" if what else label)
 
-    return {"started": lambda count: bar.update(task, total=count), "progress": show}
+    return (lambda count: bar.update(task, total=count)), show
 
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

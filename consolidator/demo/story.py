@@ -7,7 +7,6 @@ by day it grows, and never changes what it said. `release/demo_logs` makes them 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import tempfile
@@ -26,7 +25,7 @@ from consolidator.jobs.nightly import JOBS, Job
 from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import list_sections, load_learned
-from consolidator.service.nights.runs import run_job
+from consolidator.service.nights.runs import JobContext, run_job
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.settings import Settings
 
@@ -150,7 +149,7 @@ class Story:
             self._clock.set(midnight + _JOB_TIMES[job])
             if job == "import":
                 write_logs(self._folder, self._start, self._clock.now() - self._start)
-            reports[job] = await run_job(self.database, self.settings, job, asyncio.Event())
+            reports[job] = await run_job(JobContext(self.database, self.settings), job)
         ledger = {name: int(reports["consolidation"][name]) for name in LEDGER_COLUMNS}
         imported = {"imported": reports["import"]["events"], "sessions": reports["import"]["sessions"]}
         return {"day": day, **imported, "ledger": ledger, "pruned": reports["retention"]["events"]}

@@ -14,9 +14,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, raise_if_disk_full
@@ -82,16 +82,30 @@ async def record_progress(conn: Connection, units: Sequence[Unit], steps: Sequen
         raise LostClaim(f"run {first.run_id}: a unit was taken over by another replica, one of: {names}")
 
 
+J = TypeVar("J", bound="JobContext")
+
+
 @dataclass(slots=True)
-class Ledger:
-    """One replica's part in one run."""
+class JobContext:
+    """What every job works with, and whom it tells how far it is."""
 
     database: Database
     settings: Settings
-    run_id: str
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    started: Callable[[int], None] = lambda _: None  # called with the number of units, as far as it is known
+    progress: Callable[[str], None] = lambda _: None  # called with the title or label of each unit that ended
+
+    def become(self, kind: type[J], **more: Any) -> J:
+        """Return a job, or its ledger, that works with the same."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(JobContext)}, **more)
+
+
+@dataclass(slots=True)
+class Ledger(JobContext):
+    """One replica's part in one run."""
+
+    run_id: str = ""  # until there is a run
     owner: str = field(default_factory=owner_name)
-    progress: Callable[[str], None] | None = None  # called with the title or label of each unit that ended
     titles: dict[str, str] = field(default_factory=dict)  # what people call a unit, by its name, until it has ended
     unit_ended: asyncio.Event = field(default_factory=asyncio.Event)  # set when a worker of this replica ended a unit
     look_at: float = math.inf  # time.monotonic(): when to look at those that it waits for
@@ -232,8 +246,7 @@ class Ledger:
 
     def _report_progress(self, ended: Sequence[Unit]) -> None:
         for unit in ended:
-            if self.progress:
-                self.progress(self.titles.pop(unit.name, unit.label))
+            self.progress(self.titles.pop(unit.name, unit.label))
 
     async def _fail(self, unit: Unit, reason: str) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)

@@ -10,19 +10,19 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from consolidator.database import Database, partitions
+from consolidator.database import partitions
 from consolidator.errors import Interrupted, UsageError
 from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.reindex import rebuild_outdated
-from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
+from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, JobContext, Ledger, recorded_run
 from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.retention import prune
 from consolidator.models.audience import pluralize
@@ -38,14 +38,9 @@ ENDED = ("done", "failed")
 
 
 @dataclass(slots=True)
-class JobRunner:
+class JobRunner(JobContext):
     """Runs the jobs on a database, scheduled or by hand."""
 
-    database: Database
-    settings: Settings
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    started: Callable[[int], None] | None = None  # called with the number of sessions to consolidate
-    progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
     trigger: str = "manual"  # of its unscheduled runs
     after_night: Callable[[str], Awaitable[None]] | None = None  # called with the id of a scheduled night that ended
 
@@ -108,7 +103,7 @@ class JobRunner:
     async def _run_in_ledger(
         self, job: Job, scheduled_at: datetime, trigger: str, **arguments: Any
     ) -> dict[str, Any] | None:
-        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
+        ledger = self.become(Ledger)
         run = await self._start_run(ledger, job, scheduled_at, trigger, arguments)
         if run is None:
             return None
@@ -150,8 +145,8 @@ class JobRunner:
         if job == "consolidation":
             async with self.database.connection() as conn:
                 await partitions.ensure_ahead(conn, self.database.clock.now())
-            await rebuild_outdated(self.database, self.settings, self.stop, self.progress)
-            return await consolidate(ledger, started=self.started, **arguments)
+            await rebuild_outdated(self)
+            return await consolidate(ledger, **arguments)
         if job == "import":
             sources = configured_sources(self.settings)
             imported = await import_sources(self.database, sources, stop=self.stop, lenient=True)

@@ -28,7 +28,7 @@ from consolidator.service.memory.learned import LearnedNews
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult
 from consolidator.service.memory.remember import Remembered
 from consolidator.service.memory.solutions import DEFAULT_LIMIT
-from consolidator.service.nights.runs import run_job
+from consolidator.service.nights.runs import JobContext, run_job
 from consolidator.settings import Settings
 
 Result = TypeVar("Result")
@@ -187,7 +187,7 @@ class Memory:
         if settings.learn_processes is None:  # a process imports the main module again, and this may be anybody's
             settings = settings.model_copy(update={"learn_processes": 1})
         self._check_open()
-        report = await self._use.run(lambda database: run_job(database, settings, "consolidation", asyncio.Event()))
+        report = await self._use.run(lambda database: run_job(JobContext(database, settings), "consolidation"))
         return read_night_report(report)
 
     def for_agent(self) -> Memory:

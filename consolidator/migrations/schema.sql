@@ -973,6 +973,7 @@ create table episode (
     speaker text,
     text text not null,
     occurred_at timestamptz not null,
+    announces boolean not null default false,  -- an agent's words before its next call: what it will do, not what came of it
     constraint episode_role check (role in ('user', 'assistant'))
 );
 comment on table episode is 'Turns as recall searches them: redacted and bounded.';

@@ -77,6 +77,7 @@ class EpisodeRow:
     speaker: str | None
     text: str
     occurred_at: datetime
+    announces: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""The database as front ends see it: open it, describe it, verify its invariants, rebuild recall's index."""
+"""The database as front ends see it: open it, describe it, verify its invariants."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -116,18 +116,3 @@ def read_seals(path: Path) -> dict[int, str]:
         raise UsageError(
             f"{path} is no copy of seals; `consolidator db info --seals --json > FILE` makes one"
         ) from error
-
-
-async def reindex(
-    database: Database,
-    settings: Settings,
-    stop: asyncio.Event,
-    *,
-    vectors: bool,
-    started: Callable[[int], None] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
-    """Rebuild recall's index; with `vectors`, recompute all vectors. Return the run's report."""
-    from consolidator.jobs.indexing.reindex import Reindexing  # half of what opening a database would load
-
-    return await Reindexing(database, settings, vectors, stop, started=started, progress=progress).run()

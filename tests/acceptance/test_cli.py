@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from consolidator.cli.app import app
 from consolidator.cli.commands import WITHOUT_JSON
 from tests.acceptance.command_line import CommandLine, fill_memory
+from tests.databases import database_copy
 from tests.support import (
     run_cli,
 )
@@ -233,20 +234,23 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
 }  # tests of their own
 
 
-def test_memory_is_fetched_over_ssh(
-    cli: CommandLine, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_memory_of_another_installation_is_fetched_over_ssh(
+    cli: CommandLine, server_dsn: str, template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asyncio.run(fill_memory(dsn))
-    ssh = tmp_path / "ssh"  # -T -- HOST COMMAND
-    ssh.write_text(f'#!/bin/sh\nexec sh -c "{sys.executable} -m $4"\n')
-    ssh.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    code, out, err = cli("memory", "sync", "laptop", "--json")
-    assert code == 0, err
-    received = json.loads(out)
-    assert received["is_signed"]
-    assert received["new"] == 0  # it is this installation's own
-    assert received["known"] > 0
+    with database_copy(server_dsn, template) as theirs:
+        asyncio.run(fill_memory(theirs))
+        ssh, laptop = tmp_path / "ssh", f"CONSOLIDATOR_HOME={tmp_path / 'laptop'} CONSOLIDATOR_DATABASE_URL='{theirs}'"
+        ssh.write_text(f'#!/bin/sh\n{laptop} exec sh -c "{sys.executable} -m $4"\n')  # -T -- HOST COMMAND
+        ssh.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        code, out, err = cli("memory", "sync", "laptop", "--json")
+        assert code == 0, err
+        received = json.loads(out)
+        assert (received["is_signed"], received["known"], received["held"]) == (True, 0, 0)
+        assert received["new"] > 0
+        assert "short answers" in cli("facts", "--json")[1]
+        again = json.loads(cli("memory", "sync", "laptop", "--json")[1])
+        assert (again["new"], again["known"]) == (0, received["new"])
 
 
 def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine, dsn: str, tmp_path: Any) -> None:

@@ -10,12 +10,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.ui.app import PAGES
+from release.terminal_picture import wrap_line
 from tests.acceptance.browser import check_page, open_browser
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
@@ -51,6 +53,16 @@ def read_link(command: subprocess.Popen[str]) -> str:
     while not lines.rstrip().endswith("}"):
         lines += command.stdout.readline()
     return str(json.loads(lines)["url"])
+
+
+def test_the_readmes_picture_is_what_the_demo_shows(demo: dict[str, str]) -> None:
+    picture = ElementTree.parse(Path(__file__).parents[2] / "docs/images/terminal-light.svg")
+    drawn = " ".join(str(text.text) for text in picture.iter() if text.tag.endswith("text"))
+    told = run_cli("brief", "--project", "fernleaf", environment=demo).stdout.splitlines()
+    lines = [" ".join(map(str.strip, wrap_line(line))) for line in told if line.startswith("- ")]
+    lines = [line.partition(" (since ")[0] for line in lines]  # whose day is another one by this clock
+    shown = [line for line in lines if line in drawn]
+    assert f"({len(shown)} of {len(lines)} lines)" in drawn, "draw it again: python -m release.terminal_picture"
 
 
 def test_four_questions_are_answered_from_today(demo: dict[str, str]) -> None:
@@ -133,7 +145,9 @@ def look_at_each_page(page: Page, today: str) -> None:
 
 
 def look(page: Page, name: str) -> None:
-    check_page(page, name)
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        check_page(page, f"{name} {scheme}")
     page.screenshot(path=SCREENSHOTS / f"wide{name.partition('?')[0].replace('/', '-')}.png")
     if page.locator(".flow").count():
         used = page.evaluate("document.querySelector('.flow').getBoundingClientRect().width / window.innerWidth")

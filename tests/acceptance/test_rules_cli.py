@@ -36,6 +36,12 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     assert first not in (await in_thread(run_here, "rules", environment=environment)).stdout  # accepted all the same
     await in_thread(accept, "y", "--write", "AGENTS.md")
     assert "- Read files in full." in file.read_text()
+    await in_thread(run_here, "remember", "we deploy on Tuesdays", environment=environment, cwd=project)
+    await in_thread(run_here, "rules", "--write", "AGENTS.md", "--brief", "--yes", environment=environment, cwd=project)
+    assert file.read_text().count("- Read files in full.") == 1
+    assert "- We deploy on Tuesdays." in file.read_text()
+    await in_thread(run_here, "rules", "--write", "AGENTS.md", "--yes", environment=environment, cwd=project)
+    assert "Tuesdays" not in file.read_text()
 
     notes = tmp_path / ".claude" / "projects" / "-shop" / "memory" / "MEMORY.md"  # HOME is tmp_path
     notes.parent.mkdir(parents=True)

@@ -162,9 +162,7 @@ async def show_run(call: Reading, run_id: RunId, limit: Limit = 200) -> Response
 async def start_run(call: Writing, body: NewRun) -> Response:
     """Run a job now: its scheduled run if that is due, else an unscheduled one."""
     age = None if body.older_than_days is None else timedelta(days=body.older_than_days)
-    return await _start(
-        call, lambda on: runs.run_job(on.database, on.settings, body.job, on.stop, older_than=age, force=body.force)
-    )
+    return await _start(call, lambda on: runs.run_job(on, body.job, older_than=age, force=body.force))
 
 
 @router.post("/backfill", **operation("admin", StartedRun, 202, responses={404: {}}))
@@ -174,7 +172,7 @@ async def backfill(call: Writing, body: NewBackfill) -> Response:
     The same request resumes a run of it that was interrupted.
     """
     selection = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
-    return await _start(call, lambda on: run_backfill(on.database, on.settings, selection, on.stop, model=body.model))
+    return await _start(call, lambda on: run_backfill(on, selection, model=body.model))
 
 
 @router.post("/retry", **operation("admin", StartedRun, 202, responses={404: {}}))
@@ -229,13 +227,13 @@ async def discard_revision(call: Writing, number: Number) -> Response:
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))
 async def promote_revision(call: Writing, number: Number) -> Response:
     """Make a draft the current revision."""
-    return await _start(call, lambda on: runs.promote_revision(on.database, on.settings, number, on.stop))
+    return await _start(call, lambda on: runs.promote_revision(on, number))
 
 
 @router.post("/revisions/restore", **operation("admin", StartedRun, 202, responses={404: {}}))
 async def restore_revision(call: Writing) -> Response:
     """Undo the last promotion: the former revision is current again, and the promoted one is a draft."""
-    return await _start(call, lambda on: runs.restore_revision(on.database, on.settings, on.stop))
+    return await _start(call, runs.restore_revision)
 
 
 async def _start(call: Writing, work: Callable[[RequestedRuns], Awaitable[Any]]) -> Response:

@@ -28,6 +28,7 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
 from consolidator.service.hooks.usage import exchange_warnings
+from consolidator.service.memory.brief import preview_brief
 from consolidator.service.memory.moving import find_document_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
@@ -64,6 +65,9 @@ class RuleActions:
             help="Have the block in this AGENTS.md, CLAUDE.md or MEMORY.md hold the accepted rules.",
         ),
     ] = None
+    brief: Annotated[
+        bool, typer.Option("--brief", help="With --write: also what a session is told at its start, as it is today.")
+    ] = False
     remove: Annotated[bool, typer.Option("--remove", help="With --write: remove the block from the file.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")] = False
 
@@ -82,8 +86,11 @@ def rules_command(*, actions: RuleActions, agent: AgentOption = None, project: P
     elif actions.write:
         path = actions.write.absolute()
         place = project or find_document_project(path) or ""
-        accepted = run(list_accepted_rules, project=place)
-        _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
+        accepted = [row.rule for row in run(list_accepted_rules, project=place)]
+        if actions.brief:
+            preview = run(preview_brief, scope=MemoryScope(agent, place))
+            accepted += [line.words for line in preview.lines if line.words not in accepted]
+        _write(path, [] if actions.remove else accepted, is_agreed=actions.yes)
     else:
         proposals = run(list_rules, agent=agent, project=project)
         emit(proposals, _print_proposals)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ import typer
 from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_configured, run_job
 from consolidator.cli.output import (
     OUT,
-    ProgressCallbacks,
     emit,
     pluralize,
     print_line,
@@ -24,12 +22,12 @@ from consolidator.cli.output import (
     table,
 )
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
-from consolidator.service.database import Database, reindex
 from consolidator.service.nights.runs import (
     EXTRACTORS,
     JOBS,
     MANUAL_JOBS,
     Job,
+    JobContext,
     SessionFilter,
     compare_revision,
     discard_revision,
@@ -39,6 +37,7 @@ from consolidator.service.nights.runs import (
     model_line,
     preview_retention,
     promote_revision,
+    reindex,
     restore_revision,
     retry_dead_letters,
     run_backfill,
@@ -46,7 +45,6 @@ from consolidator.service.nights.runs import (
 )
 from consolidator.service.nights.runs import run_job as run_night_job
 from consolidator.service.tracing import export_spans
-from consolidator.settings import Settings
 
 _OUTCOMES = {
     "learned": "learned from",
@@ -105,22 +103,14 @@ def run_command(
         report = run_configured(preview_retention, older_than=age)
     else:
         with export_spans():
-            report = run_job(
-                job,
-                lambda database, settings, stop, progress: run_night_job(
-                    database, settings, name, stop, older_than=age, force=force, **progress
-                ),
-            )
+            report = run_job(job, lambda context: run_night_job(context, name, older_than=age, force=force))
     emit(report, lambda report: _print_report(report, dry_run=dry_run))
     _check_report(report)
 
 
 def _reindex(*, vectors: bool) -> None:
     """Rebuild recall's index from the turns and facts that are kept."""
-    report = run_job(
-        "indexing",
-        lambda database, settings, stop, progress: reindex(database, settings, stop, vectors=vectors, **progress),
-    )
+    report = run_job("indexing", lambda context: reindex(context, vectors=vectors))
     emit(report, _print_reindexed)
     if report["status"] == "failed":
         raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
@@ -280,15 +270,13 @@ def revisions_command(
     if (promote or discard) and number is None:
         raise UsageError("--promote and --discard take a revision's number, as `consolidator revisions` lists it")
     if restore:
-        report = run_job("restoring", lambda database, settings, stop, _: restore_revision(database, settings, stop))
+        report = run_job("restoring", restore_revision)
         line = f"revision {report['restored']} is a draft again: {summarize(report)}"
         emit(report, line)
     elif number is None:
         emit(run(list_revisions), _TABLE)
     elif promote:
-        report = run_job(
-            "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
-        )
+        report = run_job("promoting", lambda context: promote_revision(context, number))
         emit(report, f"revision {number} is current: {summarize(report)}")
     elif discard:
         run(discard_revision, number)
@@ -359,11 +347,9 @@ def backfill_command(
     _check_options(selection, replace=replace, model=model, dry_run=dry_run)
     rehearse = dry_run or (again and not replace)
 
-    async def backfill(
-        database: Database, settings: Settings, stop: asyncio.Event, progress: ProgressCallbacks
-    ) -> dict[str, Any]:
-        sessions = selection.to_filter(database.clock.now())
-        return await run_backfill(database, settings, sessions, stop, model=model, rehearse=rehearse, **progress)
+    async def backfill(context: JobContext) -> dict[str, Any]:
+        sessions = selection.to_filter(context.database.clock.now())
+        return await run_backfill(context, sessions, model=model, rehearse=rehearse)
 
     def show(report: dict[str, Any]) -> None:
         if model is not None:

@@ -291,7 +291,8 @@ def _run_or_tell(commands: list[list[str]]) -> None:
 
 async def _learn_history(place: Place) -> None:
     """Import what the agent has kept and learn from it, with progress on stderr."""
-    from consolidator.service.nights.imports import ImportWatch  # `status` loads nothing of it
+    from consolidator.service.nights.imports import ImportWatch  # `status` loads nothing of these
+    from consolidator.service.nights.runs import JobContext
 
     stop = stop_on_signals()
     async with open_configured() as (database, settings):
@@ -299,7 +300,7 @@ async def _learn_history(place: Place) -> None:
 
             async def learn_latest() -> None:
                 bar.update(bar.task_ids[0], description="learning from the latest week")
-                await learn_history(database, settings, stop)
+                await learn_history(JobContext(database, settings, stop))
                 print_note("learned from the latest week: `consolidator learned` shows it; older sessions follow")
 
             watch = ImportWatch(byte_progress(bar, "importing "), learn_latest)
@@ -312,6 +313,6 @@ async def _learn_history(place: Place) -> None:
             print_warning("this role may not write: nothing was learned")
             return
         with progress_bar("learning") as bar:
-            night = await learn_history(database, settings, stop, **progress_callbacks(bar))
+            night = await learn_history(JobContext(database, settings, stop, *progress_callbacks(bar)))
         nothing = f"; {night['nothing']} hold nothing to learn" if night.get("nothing") else ""
         print_line(f"learned from {night.get('learned', 0)} events by rules, with no model{nothing}")

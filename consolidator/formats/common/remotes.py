@@ -26,6 +26,10 @@ _ASKS = re.compile(
     r"git (?:(?:push|fetch|pull)(?: -[\w-]+)*(?: origin(?: [\w./:+-]+)*)?|remote (?:-v|get-url origin))"
     r"(?: 2>&1)?(?: \| (?:head|tail)(?: -n?\s?\d+)?)?"
 )
+_ADDS = re.compile(
+    r"git worktree add(?: -[bB] [\w./-]+| --?[\w-]+)* \"?(?P<path>[\w./@+-]+)\"?(?: [\w./@-]+)?(?: -b [\w./-]+)?"
+    r"(?: 2>&1)?(?: && .*)?"
+)
 _PRINTED = re.compile(r"^(?:To |From |origin\t|)(\S{1,300}?[:/]\S{1,300}?)(?: \((?:fetch|push)\))?$", re.MULTILINE)
 
 
@@ -49,6 +53,12 @@ def asks_remote(line: str, project: str) -> bool:
     """Whether a command line prints the address that the checkout in a directory came from."""
     line = line.strip().removeprefix(f"cd {project} && ").replace(f"git -C {project} ", "git ", 1)
     return _ASKS.fullmatch(line) is not None
+
+
+def find_worktree(line: str, directory: str) -> str | None:
+    """Return the folder that a call of `git worktree add` makes, where the whole line is that call."""
+    match = _ADDS.fullmatch(line.strip().removeprefix(f"cd {directory} && "))
+    return None if match is None else os.path.normpath(os.path.join(directory, match["path"]))
 
 
 def read_printed(text: str) -> str | None:

@@ -7,8 +7,7 @@ change, and writes nothing.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +26,7 @@ from consolidator.jobs.consolidation.persistence import (
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import learn_windows, safe_point_finder
 from consolidator.jobs.ledger import (
+    JobContext,
     Ledger,
     SessionFilter,
     Unit,
@@ -53,15 +53,10 @@ from consolidator.store.sessions import sessions
 
 
 @dataclass(slots=True)
-class Backfill:
+class Backfill(JobContext):
     """A backfill of some sessions."""
 
-    database: Database
-    settings: Settings
-    session_filter: SessionFilter
-    stop: asyncio.Event
-    started: Callable[[int], None] | None = None
-    progress: Callable[[str], None] | None = None
+    session_filter: SessionFilter = field(default_factory=SessionFilter)
     problems: list[str] = field(default_factory=list)  # events that cannot be read, in a rehearsal
 
     async def _find_sessions(self) -> list[MatchingSession]:
@@ -75,8 +70,7 @@ class Backfill:
     async def rehearse(self) -> dict[str, Any]:
         """Do everything in a transaction that is rolled back; return what would change, by kind."""
         matching = await self._find_sessions()
-        if self.started:
-            self.started(len(matching))
+        self.started(len(matching))
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
             events = 0
@@ -92,8 +86,7 @@ class Backfill:
                     conn, session.id, salt, run_id="rehearsal", again=self.session_filter.rederives
                 )
                 events += step.learned + step.nothing + step.dead
-                if self.progress:
-                    self.progress(session_title(session.agent, session.project))
+                self.progress(session_title(session.agent, session.project))
             with_news = sorted(agents.intersection(await scopes.list_agents_with_news(conn)))
             await lock_lessons(conn, with_news)
             for agent in with_news:
@@ -106,14 +99,14 @@ class Backfill:
 
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, or resume an interrupted run of the same backfill; return the run's report."""
-        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
+        ledger = self.become(Ledger)
         matching = await self._find_sessions()  # may raise, so before there is a run
         names = [session.id for session in matching]
         ledger.titles.update((session.id, session_title(session.agent, session.project)) for session in matching)
         await resume_or_start_run(ledger, self.session_filter.to_json())
         async with recorded_run(ledger):
             if not self.session_filter.rederives:
-                report = await consolidate(ledger, only=names, started=self.started)
+                report = await consolidate(ledger, only=names)
             else:
                 report = await self._rederive(ledger, names)
         return {"run": ledger.run_id, "job": "backfill", **report}
@@ -123,8 +116,7 @@ class Backfill:
         async with self.database.connection() as conn:
             salt = await digests.load_salt(conn)
         await ledger.add_units("session", names, phase=SESSIONS)
-        if self.started:
-            self.started(len(names))
+        self.started(len(names))
 
         async def derive(units: list[Unit]) -> None:
             for unit in units:
@@ -195,7 +187,7 @@ async def retry_dead_letters(
         salt = await digests.load_salt(conn)
     if not names:
         return {"settled": 0, "remaining": 0}
-    ledger = Ledger(database, settings, "", asyncio.Event())
+    ledger = Ledger(database, settings)
     await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
     async with recorded_run(ledger):
         await ledger.add_units("session", names, phase=SESSIONS)

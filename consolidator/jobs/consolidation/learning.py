@@ -58,6 +58,7 @@ class WindowResult:
     events: int = 0  # events of the window, dead ones included
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
     episodes: list[Episode] = field(default_factory=list)
+    announced: int | None = None  # an event before the window, after which it begins with a call
     last_at: datetime | None = None  # when the last event happened
     foreign: int = 0  # messages of persons in languages that the rules cannot read
 
@@ -112,7 +113,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
         _feed(event, "trace", trace.feed)
         _feed(event, "summary", summary.feed)
         _feed(event, "facts", lambda event: _add_candidates(event, context, result))
-        _feed(event, "episode", lambda event: _add_episode(event, context, result))
+        _feed(event, "episode", lambda event: _add_episode(event, context, result, events[0].seq))
     digest.pairer.pending = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.pairer.pending
     ]
@@ -155,8 +156,13 @@ def _add_candidates(event: Event, context: SessionContext, result: WindowResult)
         result.sources.add(event.seq)
 
 
-def _add_episode(event: Event, context: SessionContext, result: WindowResult) -> None:
+def _add_episode(event: Event, context: SessionContext, result: WindowResult, first: int) -> None:
     """Add a turn for recall; nothing is learned from it. A sub-agent's user is an agent, whose own log has the text."""
+    if event.type is EventType.TOOL_CALL and event.seq == first:
+        result.announced = event.seq - 1
+    elif event.type is EventType.TOOL_CALL and result.episodes and result.episodes[-1].seq == event.seq - 1:
+        last = result.episodes[-1]
+        result.episodes[-1] = replace(last, announces=last.role == "assistant")
     turn = extract_episode(event, redact)
     if turn is not None and not (context.is_subagent and turn.role == "user"):
         result.episodes.append(turn)

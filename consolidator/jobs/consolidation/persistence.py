@@ -29,6 +29,7 @@ from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
+from consolidator.store.search import index
 from consolidator.store.sessions import sessions
 
 
@@ -56,6 +57,9 @@ async def commit_windows(
     learned = [(window.session, window.learned) for window in windows if window.learned is not None]
     await save_memory(conn, learned, run_id=run_id)
     await indexer.save_episodes(conn, [(session, result.episodes) for session, result in learned])
+    announced = {session.id: result.announced for session, result in learned if result.announced is not None}
+    if announced:
+        await index.note_announced(conn, list(announced), list(announced.values()))
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
     await record_progress(conn, units, steps)

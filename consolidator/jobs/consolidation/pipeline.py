@@ -59,7 +59,6 @@ class Night:
     choice: ModelChoice
     salt: bytes
     only: list[str] | None = None
-    started: Callable[[int], None] | None = None
     new_events: int = 0  # of the sessions that are due, once it has begun
 
     async def begin(self) -> None:
@@ -71,8 +70,7 @@ class Night:
                 waiting = await sessions.list_due(conn)
             due, self.new_events = [row.id for row in waiting], sum(row.events for row in waiting)
         await self.ledger.add_units("session", due, phase=SESSIONS)
-        if self.started:
-            self.started(len(due))
+        self.ledger.started(len(due))
         # Even if batches were switched off since: those submitted are paid for.
         if self.choice.source == "configured" and not self.choice.is_agent:
             async with aclosing(ModelBatches(database, self.ledger.settings)) as batches:
@@ -156,21 +154,17 @@ class Night:
 
 
 @asynccontextmanager
-async def open_night(
-    ledger: Ledger, *, only: list[str] | None = None, started: Callable[[int], None] | None = None
-) -> AsyncIterator[Night]:
+async def open_night(ledger: Ledger, *, only: list[str] | None = None) -> AsyncIterator[Night]:
     """Yield this replica's part in a run's night, with the model that it reads with, if one is configured."""
     async with ledger.database.connection() as conn:
         salt = await digests.load_salt(conn)
     choice = await asyncio.to_thread(choose_model, ledger.settings)
     async with open_model_calls(ledger.database, ledger.settings, ledger.run_id, choice, ledger.stop) as calls:
         reader = await create_fact_reader(calls)
-        yield Night(ledger, calls, reader, choice, salt, only, started)
+        yield Night(ledger, calls, reader, choice, salt, only)
 
 
-async def consolidate(
-    ledger: Ledger, *, only: list[str] | None = None, started: Callable[[int], None] | None = None
-) -> dict[str, Any]:
+async def consolidate(ledger: Ledger, *, only: list[str] | None = None) -> dict[str, Any]:
     """Consolidate every due session (or `only` some) in a run, with its replicas; return the run's report.
 
     Raises Interrupted when the ledger is asked to stop: the current unit is finished or given back.
@@ -179,8 +173,8 @@ async def consolidate(
         require_dbos()
         from consolidator.jobs.engine.dbos_night import run_night
 
-        return await run_night(ledger, started=started)
-    async with open_night(ledger, only=only, started=started) as night:
+        return await run_night(ledger)
+    async with open_night(ledger, only=only) as night:
         await night.begin()
         for phase in night.list_phases():
             if phase.number == SESSIONS and night.reader is None:  # with one, what takes long is to wait for a model

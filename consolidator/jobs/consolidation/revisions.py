@@ -6,8 +6,6 @@ revisions read there; these can be restored until retention deletes them.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -17,7 +15,7 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import ReadWindow, WatermarkMoved, WindowReader
-from consolidator.jobs.ledger import Ledger, SessionFilter, Unit, recorded_run, resume_or_start_run
+from consolidator.jobs.ledger import JobContext, Ledger, SessionFilter, Unit, recorded_run, resume_or_start_run
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
@@ -25,7 +23,6 @@ from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import diff_facts
 from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.session import SessionRow
-from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, revisions
 from consolidator.store.memory import rederive
@@ -65,34 +62,25 @@ class DraftReader(WindowReader):
             )
 
 
-async def read_again(
-    database: Database,
-    settings: Settings,
-    choice: SessionFilter,
-    model: str,
-    stop: asyncio.Event,
-    *,
-    started: Callable[[int], None] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
+async def read_again(job: JobContext, choice: SessionFilter, model: str) -> dict[str, Any]:
     """Read sessions again with a model into a draft, in the ledger; return the report, and a comparison with the facts.
 
     The same command goes on with it where it was interrupted.
     """
     arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
+    database = job.database
     async with database.transaction() as conn:
         chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
         draft = await revisions.open_draft(conn, model=model, choice=arguments, now=database.clock.now())
-    ledger = Ledger(database, settings, "", stop, progress=progress)
+    ledger = job.become(Ledger)
     await resume_or_start_run(ledger, {**arguments, "model": model})
-    if started:
-        started(len(chosen))
-    by_model = settings.model_copy(update={"extract_model": model, "batch": False})
-    async with recorded_run(ledger), open_model_calls(database, by_model, ledger.run_id, stop=stop) as calls:
+    job.started(len(chosen))
+    by_model = job.settings.model_copy(update={"extract_model": model, "batch": False})
+    async with recorded_run(ledger), open_model_calls(database, by_model, ledger.run_id, stop=job.stop) as calls:
         assert calls is not None
         reader = FactReader(calls, model, draft, fit_question(calls.settings, model))
         await ledger.add_units("draft", [session.id for session in chosen])
-        await ledger.run_phase(0, DraftReader(database, reader, stop).run)
+        await ledger.run_phase(0, DraftReader(database, reader, job.stop).run)
         report = await ledger.finish({"revision": draft, "calls": await calls.report()})
     return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(database, draft)}
 
@@ -117,31 +105,30 @@ async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
     return {"revision": revision, "model": row.model, "status": row.status, **asdict(diff_facts(before, after))}
 
 
-async def promote_revision(
-    database: Database, settings: Settings, revision: int, stop: asyncio.Event
-) -> dict[str, Any]:
+async def promote_revision(job: JobContext, revision: int) -> dict[str, Any]:
     """Promote a draft and merge what changed; return the run's report."""
-    async with database.transaction() as conn:
-        await revisions.promote(conn, revision, database.clock.now())
-    return await _merge_in_run(database, settings, stop, {"promoted": revision})
+    async with job.database.transaction() as conn:
+        await revisions.promote(conn, revision, job.database.clock.now())
+    return await _merge_in_run(job, {"promoted": revision})
 
 
-async def restore_revision(database: Database, settings: Settings, stop: asyncio.Event) -> dict[str, Any]:
+async def restore_revision(job: JobContext) -> dict[str, Any]:
     """Undo the last promotion and merge what changed; return the run's report."""
-    since = database.clock.now() - timedelta(days=settings.retention_days)
-    async with database.transaction() as conn:
+    since = job.database.clock.now() - timedelta(days=job.settings.retention_days)
+    async with job.database.transaction() as conn:
         restored = await revisions.restore(conn, since=since)
-    return await _merge_in_run(database, settings, stop, {"restored": restored})
+    return await _merge_in_run(job, {"restored": restored})
 
 
-async def _merge_in_run(
-    database: Database, settings: Settings, stop: asyncio.Event, arguments: dict[str, Any]
-) -> dict[str, Any]:
+async def _merge_in_run(job: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
     """Merge what changed in a run of its own; if it is killed, the next night merges the rest."""
-    ledger = Ledger(database, settings, "", stop)
+    ledger = job.become(Ledger)
     await resume_or_start_run(ledger, arguments)
-    async with recorded_run(ledger), open_model_calls(database, settings, ledger.run_id, stop=ledger.stop) as calls:
-        await merge_agents(ledger, CandidateDecider(database, calls))
+    async with (
+        recorded_run(ledger),
+        open_model_calls(job.database, job.settings, ledger.run_id, stop=job.stop) as calls,
+    ):
+        await merge_agents(ledger, CandidateDecider(job.database, calls))
         report = {**arguments, **await load_memory_report(ledger)}
         if calls:
             report["model"] = await calls.report()

@@ -275,7 +275,7 @@ _STOPPED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")  
 _nights: dict[str, Night] = {}  # this process's part in each night, by run
 
 
-async def run_night(ledger: Ledger, *, started: Callable[[int], None] | None = None) -> dict[str, Any]:
+async def run_night(ledger: Ledger) -> dict[str, Any]:
     """Do a run's night together with its other replicas; return the run's report when it has ended.
 
     Raises Interrupted when the ledger is asked to stop: other replicas go on, or the next start does.
@@ -284,7 +284,7 @@ async def run_night(ledger: Ledger, *, started: Callable[[int], None] | None = N
     night_queue, batches = _night_queue(run_id), _batches_queue(run_id)
     async with (
         open_process(ledger.database, ledger.settings, ledger.stop, [night_queue, batches]) as process,
-        open_night(ledger, started=started) as night,
+        open_night(ledger) as night,
     ):
         process.context = copy_context()
         _nights[run_id] = night

@@ -1,4 +1,4 @@
-"""Learns from the owner's logs which repository a session's directory is a checkout of."""
+"""Learns from the owner's logs which repository a session's directory is a checkout of, and which worktrees it made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.remotes import asks_remote, find_repository, read_printed
+from consolidator.formats.common.remotes import asks_remote, find_repository, find_worktree, read_printed
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.models.payload import EventType
 
@@ -18,12 +18,33 @@ class CheckoutWatch:
 
     repositories: dict[str, str] = field(default_factory=dict)  # by directory
     _asked: set[tuple[str, str]] = field(default_factory=set)  # the calls, by session, that print a remote's address
+    _adding: dict[tuple[str, str], str] = field(default_factory=dict)  # the worktrees that calls make
+    _worktrees: dict[str, str] = field(default_factory=dict)  # of projects whose repository is not known yet
 
     def feed(self, session: ForeignSession, item: ForeignEvent | None = None) -> None:
         """Take a session, or its next event."""
         project = session.project
-        if project is None or project in self.repositories:
+        if project is None:
             return
+        if item is not None:
+            self._note_worktree(session.origin, project, item)
+        if project not in self.repositories:
+            self._feed_unknown(session, project, item)
+        for place in [place for place, of in self._worktrees.items() if of == project and of in self.repositories]:
+            self.repositories.setdefault(place, self.repositories[self._worktrees.pop(place)])
+
+    def _note_worktree(self, origin: str, project: str, item: ForeignEvent) -> None:
+        """Note the folder in which a call of git made a worktree of the project."""
+        call = origin, str(item.data.get("call_id"))
+        if item.type is EventType.TOOL_CALL:
+            line = shell_command(item.tool_name or "", item.data.get("arguments")) or ""
+            place = find_worktree(line, str(item.data.get("cwd") or project)) if "worktree add" in line else None
+            if place is not None and derive_project(place) == place:
+                self._adding[call] = place
+        elif item.type is EventType.TOOL_RESULT and item.data["status"] == "ok" and call in self._adding:
+            self._worktrees[self._adding.pop(call)] = project
+
+    def _feed_unknown(self, session: ForeignSession, project: str, item: ForeignEvent | None) -> None:
         if session.repository is not None:
             self.repositories[project] = session.repository
         elif item is not None and item.type is EventType.TOOL_CALL:

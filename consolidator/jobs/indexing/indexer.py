@@ -80,6 +80,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
                 speaker=None if episode.speaker is None else escape(episode.speaker),
                 text=escape(episode.text),
                 occurred_at=episode.occurred_at,
+                announces=episode.announces,
             )
             rows.append(row)
             documents.add(TURN, number, scope, searchable_text(row.speaker, row.text))

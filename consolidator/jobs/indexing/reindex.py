@@ -6,21 +6,18 @@ other words the next night rebuilds the index by itself.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from consolidator.database import Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
-from consolidator.jobs.ledger import Ledger, Unit, record_progress, recorded_run
+from consolidator.jobs.ledger import JobContext, Ledger, Unit, record_progress, recorded_run
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.text.words import INDEX_VERSION
-from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.nights import runs
 from consolidator.store.search import index
@@ -30,13 +27,12 @@ JOB = "reindex"
 FACTS, TURNS = 0, 1  # phases
 
 
-async def rebuild_outdated(
-    database: Database, settings: Settings, stop: asyncio.Event, progress: Callable[[str], None] | None = None
-) -> dict[str, Any] | None:
+async def rebuild_outdated(job: JobContext) -> dict[str, Any] | None:
     """Rebuild an index that another version made; return the run's report, None where the index is up to date.
 
     Another replica that is rebuilding it is not waited for. Vectors are left to the night.
     """
+    database = job.database
     async with database.transaction() as conn:
         if await index.load_version(conn) == INDEX_VERSION:
             return None
@@ -48,29 +44,23 @@ async def rebuild_outdated(
             return None
         try:
             log.info("the index was made by another version: rebuilding it")
-            by_words = settings.model_copy(update={"embed_model": WORDS_ONLY})
-            return await Reindexing(database, by_words, False, stop, progress=progress).run()
+            by_words = job.settings.model_copy(update={"embed_model": WORDS_ONLY})
+            return await Reindexing(database, by_words, job.stop, progress=job.progress).run()
         finally:
             await runs.unlock_job(locked, JOB)
 
 
 @dataclass(slots=True)
-class Reindexing:
+class Reindexing(JobContext):
     """Rebuilds the index; with `vectors` every document is embedded again, else only those without a vector."""
 
-    database: Database
-    settings: Settings
-    vectors: bool
-    stop: asyncio.Event
-    started: Callable[[int], None] | None = None
-    progress: Callable[[str], None] | None = None
+    vectors: bool = False
 
     async def run(self) -> dict[str, Any]:
         """Clear and fill the index, or resume an interrupted run; return the report. Raises Interrupted if stopped."""
-        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
+        ledger = self.become(Ledger)
         ledger.run_id, units = await self._start_or_resume(ledger)
-        if self.started:
-            self.started(units)
+        self.started(units)
         async with recorded_run(ledger):
             await ledger.release_dead_owners()
             await ledger.run_phase(FACTS, self._restore)

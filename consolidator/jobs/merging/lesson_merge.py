@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from consolidator.database import Connection
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.harm import lesson_harm
-from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.history import MAX_CALLS_LEARNED, History
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson
 from consolidator.memory.lessons.measuring import measure_lessons, without_corrected
 from consolidator.memory.lessons.trace import Trace
+from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
 from consolidator.models.injection import TellingRow
@@ -42,7 +43,8 @@ async def merge_lessons(
         tellings = await injections.list_tellings(conn, [row.session_id for row in rows])
         published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
         published = await _drop_forgotten(conn, published)
-        for outcome in await lessons.save_each(conn, published):
+        await lessons.save_each(conn, [row for row in published if row.kind == WORKED_CALL])
+        for outcome in await lessons.save_each(conn, [row for row in published if row.kind != WORKED_CALL]):
             changes.add("lessons", outcome)
         retired = await lessons.retire_others(conn, person, project, [row.id for row in published], provenance)
         changes.add("lessons", "retired", retired)
@@ -72,7 +74,7 @@ def _learn(
             room -= len(traces[-1].calls)
     learned = learning.learn_lessons(without_corrected(traces, tellings))
     ids = [lesson_id(person, project, lesson.kind, lesson.key) for lesson in learned]
-    measured = measure_lessons(learned, ids, traces, tellings)
+    measured = [*measure_lessons(learned, ids, traces, tellings), *learn_worked_calls(History.of(traces))]
     return [_lesson_row(lesson, person, project, provenance) for lesson in measured]
 
 

@@ -195,7 +195,7 @@ class FactReader:
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
         chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)
         origins = read_origins([*before, *events], is_subagent=session.is_subagent)
-        committed = tuple(line for line in origins.committed if events and line.seq >= events[0].seq)
+        committed = tuple(each for each in origins.committed if events and each[0].seq >= events[0].seq)
         origins = replace(origins, committed=())
         chunks = [replace(chunk, origins=origins) for chunk in chunks]
         return chunks[:-1] + [replace(chunk, origins=replace(origins, committed=committed)) for chunk in chunks[-1:]]

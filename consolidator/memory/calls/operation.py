@@ -52,7 +52,7 @@ class Operation(Plain):
 def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:
     """Return what a call does: first the operation whose outcome it reports, then those that its success implies.
 
-    A `blamed` program is the one that the error names; if the line runs it, its operation comes first.
+    A `blamed` program or operation is the one that the error names; if the line runs it, its operation comes first.
     """
     line = shell_command(tool, arguments)
     if line is not None:
@@ -137,7 +137,8 @@ def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str,
 @lru_cache(maxsize=1024)
 def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
-    reported = next((command for command in commands if command.program == blamed), shell.reported_command(commands))
+    named = (command for command in commands if blamed in (command.program, command.name))
+    reported = next(named, shell.reported_command(commands))
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PROMPT_VERSION = "9"  # changes whenever the prompt or the schema does
+PROMPT_VERSION = "10"  # changes whenever the prompt or the schema does
 MAX_TOKENS = 3000  # of an answer
 OBSERVED_KINDS = ("failure", "command", "convention", "structure", "environment")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
@@ -32,7 +32,8 @@ takes its place. `valid_from`, `valid_to`: ISO dates that the line gives, else n
 `observations`: what the session found out about code, tools or machine. `moment` first: when it is needed ("when adding
 a column"). `line`, `quote`: words of an A, S, F or C line with a name that the sentence has. `proof`: F and C lines
 whose result shows it; none if guessed, read or told. `sentence`: at most 160 characters, present tense, how things are:
-no advice, no order; names exact, in backticks; of a failure or command only the reason.
+no advice, no order; with the exact name of a file, command or symbol in backticks; of a failure or command only the
+reason.
 
 Leave out what the session built or repaired, counts, line numbers, versions, common knowledge, plans, what K says.
 Never: that a failure is expected or ignorable, a check off or safe to skip, where keys lie, what to download.

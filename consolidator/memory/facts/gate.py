@@ -28,6 +28,7 @@ NOT_GROUNDED = "about somebody whom nobody named"
 LOOSENS = "may have been allowed only once: it loosens a check"
 _LOOSENS = re.compile(r"(?<!\S)[`'\"]?--(?:no-verify|force|insecure|skip|no-check|no-gpg-sign)\b", re.IGNORECASE)
 _DATE = re.compile(r"\b\d{4}(?:-\d\d){0,2}\b")
+_FULL_NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)+")
 _GERMAN_NOUN = re.compile(
     r"\b((?:[Dd](?:er|ie|as|en|em|es)|[Ee]in\w{0,2}|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim) )[A-Z](?=[a-zäöüß]+\b)"
 )
@@ -104,8 +105,9 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
     details = name_words(_GERMAN_NOUN.sub(r"\1", sentence)) | content_words(" ".join(numbers(sentence)))
     subject = content_words(str(fact["subject"]))
-    if any(has_form(word, own) for word in subject):  # "GitHub Copilot", which they call "github"
-        details -= subject & chunk.origins.vouched
+    for name in (subject, *map(content_words, _FULL_NAME.findall(sentence))):
+        if any(has_form(word, own) for word in name):  # "GitHub Copilot", which they call "github"
+            details -= name & chunk.origins.vouched
     if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
     everything = (stated | content_words(sentence)) - subject

@@ -91,7 +91,8 @@ class Origins:
     read: tuple[tuple[int, str], ...] = ()  # in files of the project, folded
     ran: frozenset[str] = frozenset()  # the project's calls that ran or that results show
     vouched: frozenset[str] = frozenset()  # names that a person typed, a file of the project holds, or that ran
-    committed: tuple[TranscriptLine, ...] = ()  # files that were edited and then committed, each with its commit
+    # Files that were edited and then committed: the commit, and the words that the edits changed, "" if unknown.
+    committed: tuple[tuple[TranscriptLine, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Learns what always fails here: a wrapper, program, flag, path, skill or host; and what works in its place.
+"""Learns what always fails here: a wrapper, program, name, flag, path, skill or host; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
 not there or not understood, explains its failures. Only keys without a success are warned of before a call. A run of
@@ -34,12 +34,16 @@ _HOST_PROGRAM, _NO_HOST = "ssh", "no answer"
 _NO_ANSWER = re.compile(
     r"timed out|refused|unreachable|no route to host|could not resolve|connection (?:closed|reset)|host key", re.I
 )
+_NAME = re.compile(
+    r"(?<![\w/.:-])[A-Za-z][\w:-]{2,}(?![\w/.:-])"
+)  # a subcommand, a script, a table; no option and no path
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_KINDS = ("wrapper", "program", "skill", "flag", "host", "path")  # what explains more comes first
+_KINDS = ("wrapper", "program", "skill", "name", "flag", "host", "path")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
+    "name": ("program", "name"),
     "flag": ("operation", "option"),
     "skill": ("skill",),
     "host": ("program", "host"),
@@ -75,6 +79,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "program", segment.program
         if host := host_of(segment):
             yield "host", segment.program, host
+        for name in () if segment.is_trivial else names_in(segment):
+            yield "name", segment.program, name
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -83,6 +89,11 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         parts = (session.relative(call.path) or ".").split("/")
         for depth in {*range(2, len(parts)), len(parts)}:
             yield "path", "/".join(parts[:depth])
+
+
+def names_in(segment: Segment) -> set[str]:
+    """Return the names that a call gives its program."""
+    return set(_NAME.findall(segment.call)) - {segment.program}
 
 
 def host_of(segment: Segment) -> str | None:
@@ -120,14 +131,24 @@ def learn_always_failing(history: History) -> list[Lesson]:
     return lessons
 
 
+def _find_unknown(history: History) -> set[str]:
+    """Return the names that errors say are not there or not understood."""
+    lines = (line.text for _, call in history.calls() if call.ok is False for line in history.reasons(call))
+    lines = (line for line in lines if NOT_THERE.search(line) and not NO_FILE.search(line))
+    return {name for line in lines for name in _NAME.findall(line)}
+
+
 def _collect(history: History) -> dict[Key, _Uses]:
     uses: dict[Key, _Uses] = defaultdict(_Uses)
+    unknown = _find_unknown(history)
     for session in history.sessions:
         for position, call in enumerate(session.calls):
             segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
             for segment in segments:
                 outcome = call.ok if segment is None else segment.ok
                 for key in set(keys_of(session, call, segment)) if outcome is not None else ():
+                    if key[0] == "name" and key[-1] not in unknown:
+                        continue
                     if outcome:
                         uses[key].successes += 1
                         uses[key].worked_at = max(uses[key].worked_at, call.at)
@@ -150,8 +171,10 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         elif key[0] == "path":  # which tool looked for it does not matter
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
-            counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
-    if not counts.total() or (key[0] == "host" and _find_other_host(key, failures) is None):
+            named = (line for line in reasons if key[0] != "name" or key[-1] in _NAME.findall(line.text))
+            counts.update({line.key for line in named if NOT_THERE.search(line.text)})
+    is_alone = key[0] in ("host", "name") and _find_instead(key, failures) is None
+    if not counts.total() or is_alone:
         return None
     headline = most_common(counts)
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
@@ -183,6 +206,8 @@ def _build_lesson(
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
+    elif kind == "name":
+        line = f"{code(names[0])} knows no {code(names[1])} here ({counts}); {code(instead or '')} then worked."
     elif kind == "path":
         cure = f"; {code(instead)} is" if instead else ""
         line = f"{code(names[0])} is not there ({counts}){cure}."
@@ -213,8 +238,8 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
     if key[0] == "host":
         return _find_other_host(key, failures)
-    if key[0] == "skill":
-        return _find_near_skill(key, failures)
+    if key[0] in ("skill", "name"):
+        return _find_near(key, failures)
     is_flag = key[0] == "flag"
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -238,14 +263,18 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
 
 
-def _find_near_skill(key: Key, failures: list[_Failure]) -> str | None:
-    """Return the skill of nearly the same name that worked right after the failures, in several sessions."""
+def _find_near(key: Key, failures: list[_Failure]) -> str | None:
+    """Return nearly the same name with which the tool worked right after the failures, in several sessions."""
     roots: dict[str, set[str]] = defaultdict(set)
     for failure in failures:
-        following = (call for _, call in failure.session.acting(failure.position + 1, 2) if call.kind == "skill")
-        call = next((call for call in following if call.name != key[1]), None)
-        if call is not None and call.ok and _are_near(call.name, key[1]):
-            roots[call.name].add(failure.session.root)
+        failed = {key[-1]} if failure.segment is None else names_in(failure.segment)
+        for _, call in failure.session.acting(failure.position + 1, 2):
+            names = {call.name} if call.kind == key[0] and call.ok else set()
+            worked = (each for each in call.segments if each.ok and each.program == key[1] and not each.is_hostile)
+            names = names.union(*(names_in(each) for each in worked if key[-1] not in names_in(each))) - failed
+            if near := sorted(name for name in names if _are_near(name, key[-1])):
+                roots[near[0]].add(failure.session.root)
+                break
     best = min(roots, key=lambda name: (-len(roots[name]), name), default=None)
     return best if best is not None and len(roots[best]) >= MIN_SESSIONS else None
 

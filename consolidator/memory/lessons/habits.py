@@ -65,7 +65,7 @@ def _harness(history: History) -> Iterator[Lesson]:
     shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
     indents: Counter[str] = Counter()
     for session, call in history.calls():
-        if call.reason == "cascade":
+        if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):
             shifts[call.value].add(session, call)
@@ -182,7 +182,8 @@ def _index(history: History) -> Iterator[Lesson]:
 def _constants(history: History) -> Iterator[Lesson]:
     """Yield the repository that nearly all successful `gh` calls name.
 
-    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out.
+    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out,
+    in more sessions.
     """
     cases: dict[str, Cases] = defaultdict(Cases)
     unnamed = 0
@@ -198,6 +199,8 @@ def _constants(history: History) -> Iterator[Lesson]:
     own = (history.home or "").rpartition("/")[2].casefold()
     if best.rpartition("/")[2].casefold() == own:
         unnamed = 0  # they mean the same one
+    elif len(cases[best].roots) < MIN_SESSIONS:
+        return
     if counts[best] >= MIN_CONSTANT_SHARE * counts.total() and counts[best] > unnamed:
         yield cases[best].build_lesson(
             "constant",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.plain import Plain
 
 LessonKind = Literal[
@@ -20,7 +22,10 @@ LessonKind = Literal[
     "harness",  # how the agent's own tools behave
     "file_moved",  # where a file is that was looked for elsewhere
     "constant",  # a value that every successful call had
+    "call",  # the calls of an operation that worked: told to who asks
 ]
+WORKED_CALL: Final = "call"
+_FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,32 @@ class Lesson(Plain):
     agents: tuple[str, ...] = ()  # whose sessions showed it, sorted
     evidence: tuple[tuple[str, int], ...] = ()  # session and seq of calls, the latest first
     worth: Mapping[str, Any] = field(default_factory=dict)  # what came of it, told and untold: `Worth` as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedCall(Plain):
+    """One call that worked here, as a lesson of a kind of its own keeps it: its words find it, and are not shown."""
+
+    call: str
+    worked: int
+    failed: int
+    folder: str | None = None  # where it mostly ran, below the project's folder
+    about: tuple[str, ...] = ()  # what was said of it before it ran
+    at: str = ""  # of its latest success, ISO 8601
+
+    @property
+    def line(self) -> str:
+        """The call in a sentence."""
+        where = "" if self.folder is None else f" in {name_folder(self.folder)}"
+        call = self.call.replace("`", "'")
+        return f"`{call}`{where} (worked {self.worked} of {self.worked + self.failed})"
+
+    @property
+    def searched(self) -> str:
+        """The words by which it is found: not those of its files, which are of one change."""
+        return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
+
+
+def read_calls(lesson: Lesson) -> list[WorkedCall]:
+    """Return the calls of an operation."""
+    return [WorkedCall.from_json(call) for call in lesson.match["calls"]]

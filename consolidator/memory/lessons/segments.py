@@ -17,7 +17,7 @@ from consolidator.memory.calls import shell, shell_programs, tool_kinds
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
-from consolidator.memory.solutions.line_kinds import NO_FOLDER
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, NOTHING_ADDED
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
@@ -31,6 +31,7 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
 )
+_PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _BLAMED = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
@@ -156,8 +157,9 @@ def blamed_segment(segments: Sequence[Segment], text: str) -> int | None:
     text = text[:4000]
     blamed = {match[1] for match in _BLAMED.finditer(text)}
     missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
+    added = "git add" if NOTHING_ADDED.search(text) else None
     for n, segment in enumerate(segments):
-        if segment.program in blamed or {segment.program, *segment.wrappers} & missing:
+        if segment.operation == added or segment.program in blamed or {segment.program, *segment.wrappers} & missing:
             return n
     return None
 
@@ -184,7 +186,7 @@ def _segment(command: Command, piped: bool) -> Segment:
     folder, _, name = written.rpartition("/")
     program = name[:80] or command.program  # as it is called: `python3` may be there where `python` is not
     call = " ".join([program, *(_show_word(word) for word in command.words)])
-    before = [_show_word(word) for word in (*command.assignments, *before)]
+    before = [*map(_show_assignment, command.assignments), *map(_show_word, before)]
     return Segment(
         program=program,
         operation=f"{program} {command.subcommand}" if command.subcommand else program,
@@ -205,6 +207,11 @@ def _is_path(word: str) -> bool:
         and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
         and ("://" not in word and not re.search(r"\s", word))
     )
+
+
+def _show_assignment(word: str) -> str:
+    """Return an assignment as it can be run: what it takes from another variable is not quoted."""
+    return word if len(word) <= 80 and _PLAIN_ASSIGNMENT.fullmatch(word) else _show_word(word)
 
 
 def _show_word(word: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import name_folders, names_path_in, place_below
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.always_failing import gives_no_answer, host_of
+from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -190,13 +190,17 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
         match["kind"] not in ("skill", "path")
         and is_same
         and match.get("host") in (None, host_of(segment))
+        and ("name" not in match or match["name"] in names_in(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )
 
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
-    """Return an always-failing lesson for one call: of a wrapper, with the call that it should have been."""
+    """Return an always-failing lesson for one call: of a wrapper or a name, with the call that it should have been."""
+    if lesson.instead and lesson.match["kind"] == "name":
+        name = rf"(?<![\w/.:-]){re.escape(lesson.match['name'])}(?![\w/.:-])"
+        return Told(lesson, lesson.line, segment.shown and re.sub(name, lesson.instead, segment.shown))
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
@@ -219,4 +223,6 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
+    if kind == "name":
+        return match["program"], match["name"]
     return (match[kind],) if kind in ("program", "skill") else ()

@@ -25,9 +25,10 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t7"
+TRACE_VERSION = "t8"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
+MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
 MAX_FOLDERS = 12
 CHARS_OF_TOKEN = 4
 MAX_CHECKS = 10
@@ -78,6 +79,7 @@ class TracedCall:
     seconds: float | None = None
     tokens: int = 0  # that it took of the context, about
     mark: int = 0  # by which its call id is known
+    about: str = ""  # what was said of it before it ran, redacted and cut: its description, else the words before it
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
@@ -107,6 +109,8 @@ class TraceFold:
         self._start: str | None = state.get("start")
         self._pairer = CallPairer(state.get("count", 0), state.get("pending", []))
         self._places: dict[int, str | None] = {int(seq): place for seq, place in state.get("places", {}).items()}
+        self._words: object = state.get("words", "")  # the last that were said since a call's result
+        self._abouts: dict[int, str] = {int(seq): words for seq, words in state.get("abouts", {}).items()}
         self._unmatched: dict[str, dict[str, int]] = state.get("unmatched", {})  # old texts of failed edits, by path
         self._calls: list[Any] = state.get("calls", [])  # as JSON: old ones are never read again
 
@@ -118,11 +122,17 @@ class TraceFold:
         elif event.type is EventType.TOOL_CALL:
             cwd = event.data.get("cwd")
             self._places[event.seq] = self._redact(cwd)[:300] if isinstance(cwd, str) else self._start
+        elif event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE):
+            self._words = event.data.get("text")
         completed = self._pairer.feed(event)
+        if event.type is EventType.TOOL_CALL:
+            self._abouts[event.seq] = self._describe(**self._pairer.pending[-1])
         if completed is not None:
             place = self._places.pop(completed.seq, self._start)
             call = self._trace(completed, place, event.occurred_at)
+            about, self._words = self._abouts.pop(completed.seq, ""), ""
             if call is not None:
+                call.about = about
                 self._calls.append(call.to_json())
                 del self._calls[:-MAX_CALLS]
 
@@ -135,10 +145,27 @@ class TraceFold:
             "count": self._pairer.count,
             "pending": self._pairer.pending,
             "places": {str(seq): place for seq, place in sorted(self._places.items()) if seq in pending},
+            "words": self._read_words(self._words),
+            "abouts": {str(seq): words for seq, words in sorted(self._abouts.items()) if seq in pending},
             "unmatched": self._unmatched,
             "calls": self._calls,
         }
         return zlib.compress(json.dumps(state, ensure_ascii=True, separators=(",", ":")).encode(), 3)
+
+    def _describe(self, tool: str, arguments: Any, **_: Any) -> str:
+        """Return what is said of a shell call: its description, else the words before it."""
+        if shell_command(tool, arguments) is None:
+            return ""
+        described = arguments.get("description") if isinstance(arguments, Mapping) else None
+        return self._read_words(described) or self._read_words(self._words)
+
+    def _read_words(self, text: object) -> str:
+        """Return the end of what was said, redacted: what is done next stands last."""
+        if not isinstance(text, str):
+            return ""
+        end = text if len(text) <= MAX_WORDS_READ else text[-MAX_WORDS_READ:].partition(" ")[2]
+        words = " ".join(self._redact(end).split())
+        return words if len(words) <= MAX_ABOUT else words[-MAX_ABOUT:].partition(" ")[2]
 
     def _trace(self, call: CompletedCall, place: str | None, ended: datetime) -> TracedCall | None:
         line = shell_command(call.tool, call.arguments)

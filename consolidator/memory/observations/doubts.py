@@ -64,9 +64,14 @@ _LOOSENING = re.compile(
     re.IGNORECASE,
 )
 CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
-# What code does and how it is declared is no rule for anybody.
+# What code does, how it is declared and what a value is are no rules for anybody.
 _DESCRIBES = re.compile(
-    r"`x`(?: \w+)? (?:forbids \w+ing(?=[.!]?$)|(?:is|are) (?:required|optional)(?= (?:on|in) (?:the )?(?:type\b|`x`)))"
+    r"`x`(?: \w+)? (?:forbids \w+ing(?=[.!]?$)|(?:is|are) (?:required|optional)(?= (?:on|in) (?:the )?(?:type\b|`x`))"
+    r"|(?:is|are) (?:always|never) (?:populated|filled|set|present|defined|undefined|null|empty)\b)"
+)
+_DOES_INSTEAD = re.compile(  # "`load` reads the original instead of evaluating the copy": what code does
+    r"(?<=`x`) (?:with `x` )?((?!always\b)(?:re-)?[a-z]+s [\w ]{3,40}) (?:instead of|rather than)"
+    r" (?:evaluat|read|writ|load|pars|return|comput|cop|clon|compar|render|updat|throw)\w*ing\b"
 )
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp|api|v\d+)(?:/|$)")  # and routes, which are no paths
@@ -113,7 +118,7 @@ def rejection(
     if not names_in(sentence):
         return NO_NAME
     # Neither "pre-commit" nor a command's name is an order.
-    plain = _DESCRIBES.sub("`x` is", CODE.sub("`x`", reason))
+    plain = _DOES_INSTEAD.sub(r" \1 and not", _DESCRIBES.sub("`x` is", CODE.sub("`x`", reason)))
     if is_order(_HYPHEN.sub("_", plain)) or is_norm(plain):
         return "says what to do"
     return lesson_harm(sentence, None, None)

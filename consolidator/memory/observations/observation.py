@@ -79,11 +79,18 @@ class ProjectWords:
         return count < max(MIN_COMMON, COMMON_SHARE * len(self.sessions))
 
 
-def is_changed(item: KnownObservation, committed: Sequence[TranscriptLine]) -> TranscriptLine | None:
-    """Return the commit of a file that a known sentence names, after the file was edited; None where there is none."""
-    places = [f"/{name.strip('./')}" for name in names_in(item.sentence) if "." in name or "/" in name]
-    changed = (line for line in reversed(committed) if f"/{line.detail}".endswith(tuple(set(places) - {"/"})))
-    return next(changed, None)
+def is_changed(item: KnownObservation, committed: Sequence[tuple[TranscriptLine, str]]) -> TranscriptLine | None:
+    """Return the commit of a file that a known sentence names, after the file was edited; None where there is none.
+
+    An edit elsewhere in the file, whose words are none of the sentence's other names, changes nothing of it.
+    """
+    names = [name for name in names_in(item.sentence) if name.strip("./")]
+    for line, words in reversed(committed):
+        others = [name for name in names if not f"/{line.detail}".endswith(f"/{name.strip('./')}")]
+        is_of_file = any("." in name or "/" in name for name in set(names) - set(others))
+        if is_of_file and (not words or not others or any(name.casefold() in words for name in others)):
+            return line
+    return None
 
 
 def read_observations(
@@ -112,7 +119,8 @@ def read_observations(
             subject, value, happened = _describe(proofs[0])
             sentence = f"{happened} {REASON} {reason}"
         item = KnownObservation(subject, f"observed_{stated['kind']}", value, sentence)
-        reader.add(item, stated, line, proofs, reason=reason)
+        if reader.add(item, stated, line, proofs, reason=reason):
+            by_name.pop(item.name, None)  # said again in the same words: no doubt is left
     for key, is_end in (("again", False), ("ended", True)):
         for cited in answer.get(key, [])[:MAX_OBSERVATIONS]:
             known_item = by_name.get(str(cited["known"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
@@ -50,6 +52,7 @@ _PROJECTS_CALL = re.compile(
     r"(?<![\w./-])(?:(?:(npm|pnpm|yarn|bun|deno|make|just|task|mise|uv|poetry|rake|nox|tox|gradle|mvn|ant)(?: run)?"
     r"|python\d?|node|bash|sh|ruby|perl) +)(?:-\S+ +)*([\w@./][\w@:./-]*)|(?<![\w./-])()(\./[\w./-]+)"
 )
+_TAKEN_AWAY = re.compile(r"old|edits|patch|diff", re.IGNORECASE)  # keys of an edit that says what it replaces
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
 _RUN = 5  # words in a row that are no accident
 
@@ -64,8 +67,8 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
     """
     told: list[tuple[int, str, bool]] = []
     read: list[tuple[int, str]] = []
-    vouching, ran, committed = [], set[str](), list[TranscriptLine]()
-    edited: dict[str, None] = {}
+    vouching, ran, committed = [], set[str](), list[tuple[TranscriptLine, str]]()
+    edited: dict[str, str] = {}
     pairer = CallPairer()
     plans = {event.seq - 1 for event in events if event.data.get("approves") == "plan"}  # a person agreed to them
     for event in events:
@@ -92,11 +95,13 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
             continue
         vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
         if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
-            edited |= dict.fromkeys(paths)
+            changed = _changed_words(call.arguments)
+            for path in paths:
+                before = edited.get(path)
+                edited[path] = changed if before is None else before and changed and f"{before} {changed}"
         elif (commit := _COMMITS.search(line)) is not None:
-            committed += [
-                TranscriptLine(call.seq, "E", redact(commit[0].strip()), event.occurred_at, path) for path in edited
-            ]
+            line_of_commit = TranscriptLine(call.seq, "E", redact(commit[0].strip()), event.occurred_at)
+            committed += [(replace(line_of_commit, detail=path), words) for path, words in edited.items()]
             edited = {}
     return Origins(
         tuple((seq, folded, is_foreign) for seq, text, is_foreign in told if (folded := _fold(text))),
@@ -152,6 +157,12 @@ def is_repeated(quote: str, texts: Sequence[str]) -> bool:
 def _paths(call: CompletedCall) -> list[str]:
     values = [call.arguments.get(key) for key in PATH_KEYS] if isinstance(call.arguments, dict) else []
     return [value for value in values if isinstance(value, str)]
+
+
+def _changed_words(arguments: Any) -> str:
+    """Return the words that an edit took away and put in; "" where what it took away is not known."""
+    is_known = isinstance(arguments, dict) and any(_TAKEN_AWAY.match(key) for key in arguments)
+    return json.dumps(arguments, ensure_ascii=False).casefold() if is_known else ""
 
 
 def _told_part(call: CompletedCall, line: str, paths: Sequence[str]) -> tuple[str, bool]:

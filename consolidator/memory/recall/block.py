@@ -41,6 +41,7 @@ class RecalledTurn:
     speaker: str | None
     text: str
     occurred_at: datetime
+    announces: bool = False  # what an agent does next
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,12 @@ def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> Reca
     label = {"solution": "a known error and what mended it", "procedure": "how it was done before"}[kind]
     line = f"- {label}: {_quoted(text)} [{kind}:{short_id(identity)}]"
     return RecallItem(kind, f"[{kind}:{identity}]", line, score, (), {"id": identity, "text": text})
+
+
+def call_item(identity: str, text: str, score: float) -> RecallItem:
+    """Return the item of a call that worked: quoted, since tools and agents made it."""
+    item = lesson_item(identity, text, score)
+    return replace(item, line=f"- a call that worked here: {_quoted(text)} [{short_id(identity, SHOWN_LESSON_ID)}]")
 
 
 def lesson_item(identity: str, text: str, score: float = 0.0) -> RecallItem:

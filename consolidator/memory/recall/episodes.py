@@ -33,6 +33,7 @@ class Episode:
     speaker: str | None
     text: str
     occurred_at: datetime
+    announces: bool = False  # an agent's words before its next call
 
 
 def searchable_text(speaker: str | None, text: str) -> str:

@@ -32,6 +32,7 @@ _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/
 _USE_WEIGHT = 0.01
 _UNUSED_WEIGHT, _UNUSED_AFTER = 0.97, timedelta(days=60)  # of a fact that nobody said or recalled for so long
 _WRITTEN = re.compile(r"[^\W_]+(?:['’ʼ-][^\W_]+)*")
+_ANNOUNCED = 0.25  # by so much less counts what an agent says it will do than what came of it
 _STEER_WEIGHT = 0.04  # of a fact whose steers all came before success; of one whose tasks failed, as much less
 _TRUST_WEIGHT = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 
@@ -133,7 +134,7 @@ def _factors_of(
     recency = 1 + _RECENCY_WEIGHT * math.exp(-max((newest - at).total_seconds(), 0) / 86_400 / _RECENCY_DAYS)
     if isinstance(document, RecalledTurn):
         is_named = document.speaker is not None and not set(split_words(document.speaker)).isdisjoint(query_words)
-        trust = 1.0 if document.role == "user" else _TRUST_WEIGHT["agent"]
+        trust = 1.0 if document.role == "user" else _TRUST_WEIGHT["agent"] * (1 - _ANNOUNCED * document.announces)
         return {"recency": recency, "trust": trust, "speaker": 1 + _SPEAKER_BOOST * is_named}
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
     if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:

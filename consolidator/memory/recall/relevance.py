@@ -120,7 +120,7 @@ def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[R
     and so is an agent's that announces what it does next ("Now run the tests again:").
     """
     items = [item for item in items if not (_is_agents_turn(item) and _only_announces(item, question))]
-    answers = [item for item in items if _answers(item, question)]
+    answers = [item for item in items if is_stated(item, question)]
     has_fact = any(item.kind == "fact" for item in answers)
     aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and has_fact)]
     dropped = {item.citation for item in aside if question.coverage_of(item.searched) < MIN_COVERAGE_BESIDE}
@@ -139,7 +139,7 @@ def _only_announces(item: RecallItem, question: PromptWords) -> bool:
     return text.endswith(":") and len(set(query_words(text)) - question.words) < MIN_WORDS_ANNOUNCED
 
 
-def _answers(item: RecallItem, question: PromptWords) -> bool:
+def is_stated(item: RecallItem, question: PromptWords) -> bool:
     """Tell whether a person states nearly all that a question asks about."""
     if _is_agents_turn(item) or (item.kind == "fact" and item.data["trust"] not in ("person", "user")):
         return False

@@ -36,7 +36,7 @@ from consolidator.memory.solutions.fingerprint import (
     masked_values,
     missing_command,
 )
-from consolidator.memory.solutions.line_kinds import NO_FOLDER, program_prefix
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, NOTHING_ADDED, program_prefix
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
@@ -188,8 +188,9 @@ class ErrorTracker:
         has_no_folder = operation.kind == "shell" and NO_FOLDER.match(headline) is not None
         if has_no_folder:  # what came after it did not run
             symbol = FAILED_CD
-        elif operation.kind == "shell" and (symbol == _REMOTE or operation.program == blamed_program(line.text)):
-            symbol = operation.key
+        elif operation.kind == "shell":
+            blamed = blamed_program(line.text)
+            symbol = operation.key if symbol == _REMOTE or blamed in (operation.program, operation.name) else symbol
         reason = noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
@@ -398,8 +399,8 @@ def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
 
 
 def blamed_program(line: str) -> str | None:
-    """Return the program that an error line begins with, or that a shell did not find; None where it names none."""
-    return missing_command(line) or program_prefix(line)
+    """Return the program that an error line begins with or is of, or that a shell did not find; None for none."""
+    return "git add" if NOTHING_ADDED.search(line) else missing_command(line) or program_prefix(line)
 
 
 def _resolving_directory(record: ErrorRecord, directory: str | None) -> str | None:

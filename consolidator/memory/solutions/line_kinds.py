@@ -86,6 +86,7 @@ NOT_THERE = re.compile(  # says that something is not there, or not understood
     re.IGNORECASE,
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
+NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
 NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
     r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE
 )

@@ -28,6 +28,7 @@ from consolidator.settings import Settings
 if TYPE_CHECKING:
     from consolidator.jobs.importing.importer import ImportWatch
     from consolidator.jobs.importing.intake import ImportReport
+    from consolidator.jobs.ledger import JobContext
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
@@ -193,19 +194,12 @@ async def import_history(
     return await import_sources(database, sources, stop=stop, watch=watch)
 
 
-async def learn_history(
-    database: Database,
-    settings: Settings,
-    stop: asyncio.Event,
-    *,
-    started: Callable[[int], None] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
+async def learn_history(job: JobContext) -> dict[str, Any]:
     """Learn from what was imported by rules alone, without a single token of a model; return the run's report."""
     from consolidator.jobs.nightly import JobRunner
 
-    without_model = settings.model_copy(update={**dict.fromkeys(_MODELS), "find_model": False})
-    runner = JobRunner(database, without_model, stop, started=started, progress=progress, trigger="install")
+    runner = job.become(JobRunner, trigger="install")
+    runner.settings = job.settings.model_copy(update={**dict.fromkeys(_MODELS), "find_model": False})
     return await runner.run_now("consolidation")
 
 

@@ -36,6 +36,7 @@ async def load_learned(
     scope: MemoryScope = MemoryScope(),
     *,
     limit: int = 10,
+    counts_waiting: bool = True,
     viewer: Viewer = OWNER,
 ) -> LearnedNews | None:
     """Return what was learned since a moment, or else since the latest night that learned; None before the first.
@@ -50,7 +51,7 @@ async def load_learned(
         since = since or await learned.find_latest_night(conn)
         if since is None:
             return None
-        news = await learned.load_learned(conn, since, scope, limit=limit)
+        news = await learned.load_learned(conn, since, scope, limit=limit, counts_waiting=counts_waiting)
         if news.waiting is not None and not viewer.is_narrowed:
             news = replace(news, waiting=replace(news.waiting, rules=await count_rules(conn)))
     if not viewer.is_narrowed:

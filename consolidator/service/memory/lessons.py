@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
@@ -24,6 +24,7 @@ COMMAND_KINDS = ("command", "always_fails")
 FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
 FRICTION_KINDS = (*FAILING_KINDS, "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
+MIN_SHARED_WITH_CALL = 2  # words of a question that a call has, where the question has so many
 MAX_TOLD = 500  # of a project, of which some are told
 _ALL = 100_000
 
@@ -40,13 +41,13 @@ def describe_worth(row: LessonRow) -> str:
     return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
 
 
-async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
+async def load_lessons(database: Database, scope: MemoryScope, kinds: Sequence[str] | None = None) -> dict[str, Lesson]:
     """Return the lessons that may be told in a project, the most helpful first, by their ids."""
     is_shared = scope.shared_in is None or (scope.project or "") in scope.shared_in  # as of facts
     alone = None if database.share_between_agents and is_shared else scope.agent
     async with database.connection() as conn:
         rows = await lessons.list_lessons(
-            conn, scope.peer or audience.OWNER, scope.project or "", limit=MAX_TOLD, agent_alone=alone
+            conn, scope.peer or audience.OWNER, scope.project or "", kinds=kinds, limit=MAX_TOLD, agent_alone=alone
         )
     return {row.id: read_lesson(row) for row in rows if row.withheld is None}
 
@@ -156,17 +157,23 @@ def is_reached(row: LessonRow, viewer: Viewer) -> bool:
 async def find_lessons_about(
     database: Database, words: str | None, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
-    """Return the lessons about a purpose ("test") or other words, those with most of the words first.
+    """Return the lessons about a purpose ("test") or other words, and calls that worked; most of the words first.
 
     Without words how commands are run here.
     """
     query = set(query_words(words or ""))
     if not query:
         return await list_commands(database, filters, viewer=viewer)
-    rows = await list_lessons(database, replace(filters, query=None, limit=_ALL), viewer=viewer)
+    every = replace(filters, query=None, limit=_ALL)
+    rows = await list_lessons(database, every, viewer=viewer)
     shared = {
         row.id: len(query & set(query_words(f"{row.body.get('purpose') or ''} {row.key} {row.line}"))) for row in rows
     }
+    for row in await list_lessons(database, replace(every, kinds=(WORKED_CALL,)), viewer=viewer):
+        calls = {call: len(query & set(query_words(call.searched))) for call in read_calls(read_lesson(row))}
+        best = max(calls, key=lambda call: (calls[call], call.worked))
+        shared[row.id] = calls[best] if calls[best] >= min(MIN_SHARED_WITH_CALL, len(query)) else 0
+        rows.append(replace(row, line=f"A call that worked here: {best.line}"))
     rows = [row for row in rows if shared[row.id]]
     rows.sort(key=lambda row: (-shared[row.id], set(query_words(row.body.get("purpose") or "")).isdisjoint(query)))
     return rows[: filters.limit]

@@ -60,11 +60,15 @@ NAME, VERSION = "consolidator_memory", 1
 MAX_ROWS = 20_000  # of each kind
 MAX_LINE, MAX_BYTES = 64 << 10, 64 << 20
 MAX_QUOTES, MAX_QUOTE, MAX_SENTENCE = 3, 300, 1000
-MAX_DOCUMENTS = 200  # of a folder
+MAX_DOCUMENTS, MAX_DOCUMENT = 200, 1 << 20  # of a folder; of one, in characters
 _POINT = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(.+(?:\n[ \t]+(?![-*+\d ]).+)*)", re.MULTILINE)  # of a list
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _OWN_BLOCK = re.compile(rf"{re.escape(BEGINNING)}.*?{re.escape(END)}", re.DOTALL)  # of accepted rules
-_MARKS = re.compile(r"\*\*|(?<!\w)\[[ x]\] ")
+_MARKS = re.compile(r"\*\*|(?<!\w)\[[ x]\] |(?: ?\[Task \d+\])+$")
+_TASK_GROUP = re.compile(r"^# (?=Task Group:)", re.MULTILINE)  # of Codex's handbook
+_APPLIES_TO = re.compile(r"^applies_to: cwd=(/.*?)/?(?:,| and |;|$)", re.MULTILINE)
+# What Codex finds a task group by.
+_INDEX = re.compile(r"^### (?:rollout_summary_files|keywords)\n(?:(?!#).*\n)*", re.MULTILINE)
 _DIRECTORY = re.compile(r'"cwd":\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -243,21 +247,32 @@ def read_documents(path: Path, project: str | None = None) -> MemoryBundle:
     """Return the points of an agent's notes or of an instruction file, as proposals: of one file, or of a folder's.
 
     Claude Code and Codex say of their memory folders that the agent writes them, and of CLAUDE.md and AGENTS.md that
-    people do; nothing proves either. The project is that of the transcripts beside the notes, or of the file's folder.
+    people do; nothing proves either. The project is that of the transcripts beside the notes, or of the file's folder,
+    or what a group of Codex's handbook applies to. Codex makes the handbook of the other files in its folder.
     """
+    if (path / "memory_summary.md").is_file():  # which Codex writes beside its handbook
+        path /= "MEMORY.md"
     files = sorted(path.rglob("*.md"))[:MAX_DOCUMENTS] if path.is_dir() else [path]
-    rows = [row for file in files for row in _read_points(file, project or find_document_project(file))]
+    rows = [row for file in files for row in _read_points(file, project)]
     if not rows:
         raise ImportRefused(f"{path} has no list with points in Markdown: there is nothing to propose")
     return MemoryBundle(str(path).replace(str(Path.home()), "~", 1)[:200], is_signed=False, rows=rows)
 
 
-def _read_points(file: Path, project: str | None) -> Iterator[MovedMemory]:
+def _read_points(file: Path, named: str | None) -> Iterator[MovedMemory]:
     try:
-        text, since = file.read_text("utf-8", "replace")[:MAX_LINE], datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        text = file.read_text("utf-8", "replace")[:MAX_DOCUMENT]
+        since = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     except OSError as error:
         raise ImportRefused(f"{file} cannot be read: {error.strerror}") from error
-    text = _OWN_BLOCK.sub("", _FENCE.sub("", text))
+    place = named or find_document_project(file)
+    for group in _TASK_GROUP.split(_OWN_BLOCK.sub("", _FENCE.sub("", text))):
+        applies = _APPLIES_TO.search(group) if group.startswith("Task Group:") else None
+        project = derive_project(applies[1]) if applies and named is None else place
+        yield from _list_points(file, _INDEX.sub("", group), project, since)
+
+
+def _list_points(file: Path, text: str, project: str | None, since: datetime) -> Iterator[MovedMemory]:
     agent = ALL_AGENTS if project else "codex" if ".codex" in file.parts else "claude-code"
     for point in dict.fromkeys(" ".join(match[1].split()) for match in _POINT.finditer(text)):
         words = _MARKS.sub("", point)

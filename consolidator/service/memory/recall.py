@@ -13,6 +13,7 @@ from consolidator.database import Connection, Database
 from consolidator.llm import static_vectors
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
+from consolidator.memory.lessons.lesson import WORKED_CALL, WorkedCall, read_calls
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
@@ -22,6 +23,7 @@ from consolidator.memory.recall.block import (
     RecalledTurn,
     RecallItem,
     Section,
+    call_item,
     fact_item,
     lesson_item,
     quoted_item,
@@ -33,7 +35,14 @@ from consolidator.memory.recall.episodes import RECORD_OF
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
-from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, drop_narration, has_answer, subject_words
+from consolidator.memory.recall.relevance import (
+    MIN_DOCUMENTS,
+    PromptWords,
+    drop_narration,
+    has_answer,
+    is_stated,
+    subject_words,
+)
 from consolidator.memory.text.similarity import word_overlap
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.fact import FactRow
@@ -43,7 +52,7 @@ from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.encoding import mark_invisible
-from consolidator.service.memory.lessons import load_lessons
+from consolidator.service.memory.lessons import MIN_SHARED_WITH_CALL, load_lessons
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import find_project, narrow_scope
@@ -63,6 +72,7 @@ FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, t
 WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 1.0  # of the channels
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_LESSONS, MIN_LESSON_COVERAGE = 3, 0.6  # with so much of a question's words, by how much they tell
+MIN_ERROR_COVERAGE = 0.75  # of the words of an error's text, by another that is mended alike
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
 MAX_EXCERPT = 400  # characters of a turn
 MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
@@ -174,7 +184,8 @@ async def answer_query(
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
-    has_match = bool(relevant or lessons)
+    calls = await _find_calls(database, ranked.question, scope) if is_asked else []
+    has_match = bool(relevant or lessons or calls)
     if not has_match and is_asked and scope.project:
         nearest = {item.citation: item for item in _nearest_items(ranked)}
         relevant = list(nearest.values())
@@ -187,6 +198,8 @@ async def answer_query(
     hints = [_solution_item(row) for row in solutions if row not in sure]
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
+    stated = [item for item in documents if is_stated(item, ranked.question)]
+    documents = [*stated, *calls, *(item for item in documents if item not in stated)]
     ordered = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
     note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
     block = render_block(note, [Section("", ordered)], token_budget)
@@ -211,6 +224,23 @@ async def _find_lessons(database: Database, question: PromptWords, scope: Memory
     covered = {id: round(question.coverage_of(text), 1) for id, text in texts.items()}
     best = sorted((id for id in lessons if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
     return [lesson_item(id, lessons[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
+
+
+async def _find_calls(database: Database, question: PromptWords, scope: MemoryScope) -> list[RecallItem]:
+    """Return the calls that worked in a project and are about most of a question; one of each operation."""
+    if not scope.project or not question.words:
+        return []
+    least = min(MIN_SHARED_WITH_CALL, len(question.words))
+    best: list[tuple[float, WorkedCall, str]] = []
+    for id, lesson in (await load_lessons(database, scope, (WORKED_CALL,))).items():
+        scored = []
+        for call in read_calls(lesson):
+            shared = question.words & set(split_words(f"{lesson.purpose or ''} {call.searched}"))
+            if len(shared) >= least and (coverage := question.coverage(shared)) >= MIN_LESSON_COVERAGE:
+                scored.append((round(coverage, 1), call, id))
+        best += sorted(scored, key=lambda entry: (-entry[0], -entry[1].worked))[:1]
+    best.sort(key=lambda entry: (-entry[0], -entry[1].worked))
+    return [call_item(id, call.line, coverage) for coverage, call, id in best[:MAX_LEADING_LESSONS]]
 
 
 async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
@@ -289,20 +319,22 @@ async def _without_hostile_commands(database: Database, items: Sequence[RecallIt
 async def _find_solutions(database: Database, query: str, scope: MemoryScope, viewer: Viewer) -> list[SolutionRow]:
     """Return the solutions of a query that reads like a known error; for any other, those with most of its words.
 
-    An error that is not known has none: that of an error with many of the same words is another one's.
+    An error that is not known has that of one with nearly all of its words; with many of them it is another error.
     """
+    is_pasted = looks_like_error(query) and not looks_like_question(query)
     if looks_like_error(query):
         filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=MAX_LEADING_ITEMS)
         solutions = await find_solutions(database, query, filters, viewer=viewer)
-        if solutions or not looks_like_question(query):
+        if solutions:
             return solutions
     words = split_words(query)
     async with database.connection() as conn:
         solutions = await lookup.find_solutions_for_request(conn, scope, query[:MAX_SOLUTION_QUERY_LENGTH])
     # One shared word alone does not identify an error.
-    scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
+    least, min_shared = (MIN_ERROR_COVERAGE, 3) if is_pasted else (0.0, 2)
+    scored = [(query_coverage(words, [row.search], min_shared=min_shared), row) for row in solutions]
     scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
-    return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score]
+    return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score > least]
 
 
 async def _find_procedures(database: Database, query: str, scope: MemoryScope) -> list[RecallItem]:
@@ -480,7 +512,9 @@ async def load_documents(
 
 
 def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
-    return RecalledTurn(row.id, (row.session_id, row.seq), row.role, row.speaker, row.text, row.occurred_at)
+    return RecalledTurn(
+        row.id, (row.session_id, row.seq), row.role, row.speaker, row.text, row.occurred_at, row.announces
+    )
 
 
 def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:

@@ -8,23 +8,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, Interrupted, RequestUnderWay
-from consolidator.jobs.ledger import ON_RUN
+from consolidator.jobs.ledger import ON_RUN, JobContext
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.api")
 ANSWER_SECONDS = 20.0  # until a request is answered without the run's id: the run waits for another replica's
 
 
 @dataclass(slots=True)
-class RequestedRuns:
+class RequestedRuns(JobContext):
     """Does one run at a time, on the connections of the nights, until `stop` is set."""
 
-    database: Database
-    settings: Settings
-    stop: asyncio.Event
     _task: asyncio.Task[Any] | None = field(default=None)
 
     @property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -17,7 +15,9 @@ from consolidator.jobs.consolidation.revisions import promote_revision as promot
 from consolidator.jobs.consolidation.revisions import read_again
 from consolidator.jobs.consolidation.revisions import restore_revision as restore_revision
 from consolidator.jobs.cron import WallClockTrigger
+from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.jobs.ledger import EXTRACTORS as EXTRACTORS
+from consolidator.jobs.ledger import JobContext as JobContext
 from consolidator.jobs.ledger import SessionFilter as SessionFilter
 from consolidator.jobs.nightly import JOBS as JOBS
 from consolidator.jobs.nightly import Job as Job
@@ -39,22 +39,14 @@ MANUAL_JOBS = ("backfill", "retry", "reindex")  # the jobs that only a person st
 
 
 async def run_job(
-    database: Database,
-    settings: Settings,
-    job: Job,
-    stop: asyncio.Event,
-    *,
-    older_than: timedelta | None = None,
-    force: bool = False,
-    started: Callable[[int], None] | None = None,
-    progress: Callable[[str], None] | None = None,
+    context: JobContext, job: Job, *, older_than: timedelta | None = None, force: bool = False
 ) -> dict[str, Any]:
     """Run a job now, the scheduled run if one is due; return its report.
 
     Options of retention: `older_than`, and `force`, which prunes also what it would stop at.
     """
-    tell = partial(send_night_digest, database, settings)
-    runner = JobRunner(database, settings, stop, started=started, progress=progress, after_night=tell)
+    tell = partial(send_night_digest, context.database, context.settings)
+    runner = context.become(JobRunner, after_night=tell)
     options: dict[str, Any] = {"older_than": older_than} if older_than else {}
     return await runner.run_now(job, **options, **({"force": True} if force else {}))
 
@@ -111,15 +103,7 @@ async def retry_dead_letters(
 
 
 async def run_backfill(
-    database: Database,
-    settings: Settings,
-    session_filter: SessionFilter,
-    stop: asyncio.Event,
-    *,
-    model: str | None = None,
-    rehearse: bool = False,
-    started: Callable[[int], None] | None = None,
-    progress: Callable[[str], None] | None = None,
+    job: JobContext, session_filter: SessionFilter, *, model: str | None = None, rehearse: bool = False
 ) -> dict[str, Any]:
     """Run a backfill and return its report; the filter may name its session by the beginning of its id.
 
@@ -127,12 +111,17 @@ async def run_backfill(
     `rehearse` nothing is written.
     """
     if session_filter.session is not None:
-        session_id = await find_session_id(database, session_filter.session)
+        session_id = await find_session_id(job.database, session_filter.session)
         session_filter = replace(session_filter, session=session_id)
     if model is not None:
-        return await read_again(database, settings, session_filter, model, stop, started=started, progress=progress)
-    backfill = Backfill(database, settings, session_filter, stop, started=started, progress=progress)
+        return await read_again(job, session_filter, model)
+    backfill = job.become(Backfill, session_filter=session_filter)
     return await (backfill.rehearse() if rehearse else backfill.run())
+
+
+async def reindex(job: JobContext, *, vectors: bool) -> dict[str, Any]:
+    """Rebuild recall's index; with `vectors`, recompute all vectors. Return the run's report."""
+    return await job.become(Reindexing, vectors=vectors).run()
 
 
 async def list_due_jobs(database: Database, settings: Settings) -> list[Job]:

@@ -18,14 +18,14 @@ order by confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: lessons
 select id, line as title, retired_at is not null as is_over, count(*) over () as total from lesson
-where learned_at between %(begin)s and %(end)s and forgotten_at is null order by score desc, id limit %(limit)s
+where learned_at between %(begin)s and %(end)s and forgotten_at is null and kind <> 'call' order by score desc, id limit %(limit)s
 
 -- name: by_day
 -- How much of what is remembered came on each day of a time zone.
 select (at at time zone %(zone)s)::date as day, count(*) as learned
 from (
     select recorded_at as at from fact where recorded_at >= %(since)s
-    union all select learned_at from lesson where learned_at >= %(since)s and forgotten_at is null
+    union all select learned_at from lesson where learned_at >= %(since)s and forgotten_at is null and kind <> 'call'
     union all select learned_at from procedure where learned_at >= %(since)s and worth > 0
     union all select learned_at from solution where learned_at >= %(since)s and jsonb_array_length(body -> 'fixes') > 0
 ) as remembered

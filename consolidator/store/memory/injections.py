@@ -42,10 +42,10 @@ async def list_standing_facts(
     return await fetch_all(conn, FactRow, _SQL["standing_facts"], values)
 
 
-async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, limit: int) -> list[SolutionRow]:
-    """Return a project's solutions that worked in several sessions of its owner, those of most sessions first."""
+async def list_met_errors(conn: Connection, agent: str, project: str, *, limit: int) -> list[SolutionRow]:
+    """Return a project's errors that several of its owner's sessions met, those with a confirmed fix first."""
     values = _values(agent, project) | {"limit": limit}
-    return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
+    return await fetch_all(conn, SolutionRow, _SQL["met_errors"], values)
 
 
 def _values(agent: str, project: str) -> dict[str, Any]:

@@ -60,10 +60,10 @@ union all
    and kind = any(%(kinds)s) and confidence = 'explicit' and flagged is null and (valid_to is null or valid_to > %(now)s)
  order by sessions desc, id limit %(limit)s)
 
--- name: confirmed_fixes
+-- name: met_errors
 select * from solution
-where agent = any(%(agents)s) and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
-order by sessions desc, occurrences desc, id limit %(limit)s
+where agent = any(%(agents)s) and project = %(project)s and (confirmed or sessions > 1) and retired_at is null and audience = any(%(audiences)s)
+order by confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: worth_of_fact
 -- In how many sessions since it was believed a person said a fact, told it before and untold. A session is told by what

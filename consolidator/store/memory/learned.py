@@ -96,7 +96,9 @@ class LearnedNews:
         return {"since": json.pop("since"), **(json.pop("sums") or {}), **json}
 
 
-async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *, limit: int = 10) -> LearnedNews:
+async def load_learned(
+    conn: Connection, since: datetime, scope: MemoryScope, *, limit: int = 10, counts_waiting: bool = True
+) -> LearnedNews:
     """Return what was learned since a moment, of one agent or project if named.
 
     For a peer, what that person may see; with `project_alone`, what rests on that project's sessions alone. Neither
@@ -132,7 +134,7 @@ async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *,
         if is_cut
         else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
     )
-    waiting = None if is_cut else await count_waiting(conn)
+    waiting = await count_waiting(conn) if counts_waiting and not is_cut else None
     left_out = (more_facts, more_changed, more_procedures, more_solutions, more_lessons, more_again)
     more = dict(zip(KINDS, left_out, strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, lessons, again, limit, more, waiting)

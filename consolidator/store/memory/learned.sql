@@ -153,7 +153,7 @@ select (select count(*) from candidate where quarantined is not null and rejecte
 -- What a session is evidence of, with the event that proves it: lessons and fixes of its project, and facts.
 select l.id, l.line as title, (proof ->> 1)::bigint as seq
 from lesson l cross join jsonb_array_elements(l.body -> 'evidence') as proof
-where l.project = %(project)s and l.person = %(person)s and l.retired_at is null and l.harm is null
+where l.project = %(project)s and l.person = %(person)s and l.retired_at is null and l.harm is null and l.kind <> 'call'
   and l.body -> 'evidence' @> jsonb_build_array(jsonb_build_array(%(session)s::text)) and proof ->> 0 = %(session)s
 union all
 select s.id, s.body ->> 'line', (proof ->> 'seq')::bigint

@@ -94,6 +94,8 @@ async def list_lessons(
 ) -> list[LessonRow]:
     """Return a person's lessons, the most helpful first; of an `agent` those that its sessions showed, too.
 
+    Calls that worked are among them only where `kinds` says so: there are many, and they are for who asks.
+
     With `agent_alone` those that no other agent's sessions had a part in.
     """
     words = escape(query or "").replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

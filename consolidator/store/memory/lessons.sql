@@ -39,7 +39,7 @@ delete from lesson where project = %(project)s and person = %(person)s and retir
 -- name: listing
 select * from lesson
 where person = %(person)s and retired_at is null and (%(project)s::text is null or project = %(project)s)
-  and (%(kinds)s::text[] is null or kind = any(%(kinds)s))
+  and (%(kinds)s::text[] is null and kind <> 'call' or kind = any(%(kinds)s))
   and (%(agent)s::text is null or body -> 'agents' ? %(agent)s)
   and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
   and (%(pattern)s::text is null or line ilike %(pattern)s or key ilike %(pattern)s)

@@ -46,6 +46,7 @@ class TurnRow:
     speaker: str | None
     text: str  # at most 2,000 characters of it
     occurred_at: datetime
+    announces: bool  # what an agent does next
     origin: str | None
     project: str | None
     peer: str | None
@@ -190,6 +191,7 @@ count_documents = OneRow[DocumentTotals](DocumentTotals, _SQL["count_documents"]
 load_episode_heads = RowsByKey[str, EpisodeHeadRow, Sequence[str]](EpisodeHeadRow, _SQL["episode_heads"])
 load_fact_ids = Pairs[int, str, Sequence[int]](_SQL["fact_ids"])
 _save_facts = Pairs[str, int](_SQL["save_facts"])
+note_announced = Statement[Sequence[str], Sequence[int]](_SQL["note_announced"], "sessions seqs")
 save_episodes = Statement[Sequence[EpisodeRow]](_SQL["save_episodes"], "**")
 # What the index has of an agent's facts and should not have any more, and facts that it lacks; of some facts alone.
 load_outdated_facts = Rows[IndexedFactRow, str, int](IndexedFactRow, _SQL["outdated_facts"], "agent limit")

@@ -5,9 +5,15 @@ from unnest(%(sessions)s::text[]) as s (id)
 left join lateral (select id, seq from episode where session_id = s.id order by seq desc limit 1) as e on true
 
 -- name: save_episodes
-insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_at)
+insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_at, announces)
 select * from unnest(%(id)s::bigint[], %(session_id)s::text[], %(seq)s::bigint[], %(scope)s::bigint[], %(role)s::text[],
-                     %(speaker)s::text[], %(text)b::text[], %(occurred_at)s::timestamptz[])
+                     %(speaker)s::text[], %(text)b::text[], %(occurred_at)s::timestamptz[], %(announces)s::boolean[])
+
+-- name: note_announced
+-- The window that began with the call came after the one that had these words.
+update episode e set announces = true
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
+where e.session_id = event.session_id and e.seq = event.seq and e.role = 'assistant'
 
 -- name: clear
 -- Locks in the order of a night's commit; a night that has not committed adds its postings afterwards.
@@ -76,11 +82,11 @@ insert into setting (name, value) values ('index_version', %(value)s) on conflic
 select not exists (select from posting) as is_empty
 
 -- name: turns
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
 from episode e left join session s on s.id = e.session_id where e.id = any(%(numbers)s)
 
 -- name: turns_of_events
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
 from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
 join episode e using (session_id, seq) left join session s on s.id = e.session_id
 

@@ -30,7 +30,7 @@ where agent = %(agent)s and memory = %(shared)s and project is not null
 -- name: overview
 -- Every project with its agents, the latest first.
 select s.project, array_agg(distinct s.agent) as agents, count(*) as sessions, max(s.last_occurred_at) as last_at,
-       (select count(*) from lesson l where l.person = '' and l.project = s.project and l.retired_at is null) as lessons,
+       (select count(*) from lesson l where l.person = '' and l.project = s.project and l.retired_at is null and l.kind <> 'call') as lessons,
        (select count(*) from fact f where f.project = s.project and f.superseded_at is null) as facts
 from session s where s.project is not null and s.recorded_by is null and s.channel is distinct from %(channel)s
   and (%(project)s::text is null or s.project = %(project)s)
@@ -42,7 +42,7 @@ select r.id, r.started_at, sum(written.lessons)::bigint as lessons, sum(written.
        sum(written.solutions)::bigint as solutions
 from (
     select run_id, 1 as lessons, 0 as facts, 0 as solutions from lesson
-    where person = '' and project = %(project)s and retired_at is null
+    where person = '' and project = %(project)s and retired_at is null and kind <> 'call'
     union all
     select run_id, 0, 1, 0 from fact where project = %(project)s and superseded_at is null
     union all

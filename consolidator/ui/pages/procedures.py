@@ -9,10 +9,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
-from consolidator.models.memory_filter import ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import LessonFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.explain import explain, find_places
+from consolidator.service.memory.lessons import list_lessons
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
 from consolidator.service.memory.skills import create_skill
 from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
@@ -37,8 +38,12 @@ async def show_procedure(page: PageRequest) -> Response:
     row: ProcedureRow = explanation["row"]
     evidence = explanation["evidence"][:SESSIONS]
     places = await find_places(page.database, evidence, read=0, viewer=page.viewer)
+    commands = [step["command"] for step in row.body.get("steps", ()) if step.get("command")]
+    habits = LessonFilter(project=row.project, kinds=["follow_up"]) if row.project and commands else None
+    lessons = await list_lessons(page.database, habits, viewer=page.viewer) if habits else []
     return page.show(
         "procedure.html",
+        edited=[habit.body["match"]["files"] for habit in lessons if any(habit.key in text for text in commands)],
         memory=explanation,
         row=row,
         proofs=list(zip(evidence, places, strict=True)),

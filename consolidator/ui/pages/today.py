@@ -103,7 +103,8 @@ async def show_today(page: PageRequest) -> Response:
 async def _load_news(page: PageRequest, span: str) -> LearnedNews | None:
     database = page.database
     since = database.clock.now() - timedelta(days=int(span)) if span else None
-    return await load_learned(database, since, limit=ROWS, viewer=page.viewer)
+    # The badge beside the navigation has counted what waits.
+    return await load_learned(database, since, limit=ROWS, counts_waiting=False, viewer=page.viewer)
 
 
 def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:

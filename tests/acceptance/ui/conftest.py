@@ -30,11 +30,12 @@ from tests.acceptance.browser import check_page, open_browser
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person, session_name
-from tests.support import PATIENCE, QUICK, log_events, run_here, run_job, user_message
+from tests.support import PATIENCE, QUICK, call_and_result, log_events, run_here, run_job, user_message
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
-LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
+LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (390, "light")}
 MARKUP = "Tests run <script>document.title = 'pwned'</script><img src=x onerror=alert(1)> \u202egnp.exe in CI."
+NO_UPSTREAM = "fatal: The current branch main has no upstream branch."
 TOOLS = '''
 import asyncio
 
@@ -92,7 +93,10 @@ def served(package_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             ("read src/a.ts in full", "ok, read @docs/b.md in full please", "Read it in full")
         ):
             await log_events(database, f"asked-{number}", [user_message(text)], agent="coder", project=str(repository))
-            await log_events(database, f"also-{number}", [user_message(text)], agent="coder", project="/srv/other")
+            pushes = call_and_result("1", "Bash", {"command": "git push"}, NO_UPSTREAM, "error")
+            pushes += call_and_result("2", "Bash", {"command": "git push -u origin main"})
+            events = [user_message(text), *pushes]
+            await log_events(database, f"also-{number}", events, agent="coder", project="/srv/other")
         assert isinstance(database.clock, FrozenClock)
         database.clock.set(NOON + timedelta(hours=1))
         await run_job(database, settings)

@@ -55,19 +55,20 @@ def test_what_came_of_telling_is_shown_by_week(person: Page, served: ApiServer) 
     assert (tries.bars, spent.bars) == ([], [])
 
 
-def test_a_day_without_a_night_is_missed() -> None:
+def test_a_day_without_a_night_is_missed_and_one_that_failed_stands_out() -> None:
     class Run:
-        status, seen, learned, dead = "done", 3, 1, 0
+        seen, learned, dead = 3, 1, 0
 
-        def __init__(self, days: int) -> None:
-            self.started_at = NOON - timedelta(days=days)
+        def __init__(self, days: int, status: str = "done") -> None:
+            self.started_at, self.status = NOON - timedelta(days=days), status
 
-    runs, today = [Run(1), Run(3)], NOON.date()
+    runs, today = [Run(1), Run(3), Run(4, "failed"), Run(4)], NOON.date()
     every_day = list(WallClockTrigger("0 3 * * *", "UTC").days_between(today - timedelta(weeks=8), today))
     calendar = make_calendar(runs, today, ZoneInfo("UTC"), every_day)  # type: ignore[arg-type]
-    states = {night.day: night.state for week in calendar for night in week}
-    found = [states[today - timedelta(days=days)] for days in range(5)]
-    assert found == ["before", "learned", "missed", "learned", "before"]
+    nights = {night.day: night for week in calendar for night in week}
+    latest = [nights[today - timedelta(days=days)] for days in range(6)]
+    assert [night.state for night in latest] == ["before", "learned", "missed", "learned", "failed", "before"]
+    assert latest[4].words.startswith("the night failed")  # though one went well after it
     weekly = [today - timedelta(days=days) for days in (2, 9)]  # the latter before the first night
     calendar = make_calendar([Run(1), Run(7)], today, ZoneInfo("UTC"), weekly)  # type: ignore[list-item]
     assert [night.day for week in calendar for night in week if night.state == "missed"] == weekly[:1]

@@ -19,7 +19,7 @@ from consolidator.ui.app import PAGES as MODULES
 from consolidator.ui.view import make_environment
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.browser import check_page
-from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link
+from tests.acceptance.ui.conftest import MARKUP, NO_UPSTREAM, check_looks, make_link
 from tests.conftest import NOON
 from tests.lessons import save_lessons
 from tests.support import PATIENCE, log_events, user_message
@@ -70,6 +70,11 @@ def test_words_are_found_as_one_types_wherever_memory_has_them(person: Page, ser
     person.keyboard.type("trunk")
     found = person.get_by_role("region", name="Found")
     expect(found.get_by_role("heading", name="What people said")).to_be_visible()
+    person.get_by_label("Search all of memory").fill("branch")
+    for kind in ("What people said", "Errors with a fix"):
+        expect(found.get_by_role("heading", name=kind)).to_be_visible()
+    person.get_by_label("Search all of memory").fill("trunk")
+    expect(found.get_by_role("heading", name="Errors with a fix")).to_have_count(0)
     check_page(person, "found while typing")
     person.keyboard.press("ArrowDown")
     expect(found.get_by_role("link").first).to_be_focused()
@@ -108,6 +113,9 @@ def test_today_has_a_card_for_words_for_failures_and_for_commands(person: Page, 
     expect(broke.get_by_role("heading", name="carded")).to_be_visible()
     expect(broke).to_contain_text("rtk pnpm")
     expect(runs).to_contain_text("Tests:")
+    quote = person.locator(".learned-card blockquote a").first
+    expect(quote).not_to_be_empty()
+    assert "?at=" in str(quote.get_attribute("href"))
     expect(person.locator(".ledger")).to_contain_text("learned from +")
     check_looks(person, "cards")
 
@@ -140,6 +148,8 @@ def test_a_project_has_a_page_with_all_that_is_known_of_it(person: Page, served:
     ):
         expect(person.get_by_role("heading", name=heading)).to_be_visible()
     expect(person.get_by_role("region", name="What holds here")).to_contain_text("trunk")
+    expect(person.locator("main").get_by_role("link", name="helpdesk", exact=True)).to_be_visible()
+    expect(person.get_by_role("heading", name="Done again and again")).to_be_visible()
     check_looks(person, "project")
     person.get_by_role("link", name="What its next session will be told").click()
     expect(person.get_by_label("Project")).to_have_value("/srv/shop")
@@ -378,6 +388,18 @@ def test_a_line_of_the_next_brief_is_corrected(person: Page, served: ApiServer) 
     person.get_by_role("button", name="Show").click()
     expect(person.locator(".told li")).to_have_count(1)
     expect(person.locator(".told li")).to_contain_text("rtk pnpm")
+    person.get_by_label("Moment").select_option("with a prompt")
+    person.get_by_label("Agent").select_option("coder")
+    person.get_by_role("button", name="Show").click()
+    person.get_by_label("The prompt").fill("Run the tests with pnpm.")
+    person.get_by_role("button", name="Show").click()
+    expect(person.locator(".ledger")).to_contain_text("as coder reads them")
+    expect(person.locator(".told li").first).to_contain_text("pnpm")
+    person.goto(f"{served.address}/ui/brief?project=/srv/other&moment=failure")
+    person.get_by_label("What the command printed").fill(NO_UPSTREAM)
+    person.get_by_label("The command that failed").fill("git push")
+    person.get_by_role("button", name="Show").click()
+    expect(person.locator(".told li")).to_contain_text("git push")
     person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
     entry.get_by_role("link", name="what it rests on").click()
     expect(person.locator("h1")).to_contain_text("rtk pnpm")
@@ -389,3 +411,5 @@ def test_a_line_of_the_next_brief_is_corrected(person: Page, served: ApiServer) 
     expect(person.locator(".entry", has_text="rtk pnpm")).to_have_count(0)
     expect(person.locator(".entry", has_text="Run pnpm without rtk.")).to_have_count(1)
     expect(person.locator(".entry", has_text="Tests:")).to_have_count(1)
+    person.locator(".entry", has_text="Tests:").get_by_role("button", name="Forget").click()
+    expect(person.locator(".entry", has_text="Tests:")).to_have_count(0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+import psycopg
 from playwright.sync_api import Page, expect
 
+from consolidator.memory.lessons.lesson import Lesson
 from consolidator.ui.pages.procedures import place_moments
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
 from tests.conftest import NOON
+from tests.lessons import save_lessons
 
 DRAWINGS = {"procedures": ".flowchart li", "solutions": "svg circle"}
 
@@ -25,6 +29,33 @@ def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> N
     assert download.value.path().read_text().startswith("---\nname: ")
     person.get_by_role("link", name="event").first.click()
     expect(person.get_by_role("heading", name="What the model was shown")).to_be_visible()
+
+
+PROCEDURE = """
+insert into procedure select (jsonb_populate_record(any_other, jsonb_build_object('id', 'procedure_after_edits',
+       'project', '/srv/edited', 'title', 'Make the client', 'body', jsonb_set(body, '{steps}', (
+           select jsonb_agg(body -> 'steps' -> 0 || jsonb_build_object('tool', 'Bash', 'command', command, 'arguments',
+                  '[]'::jsonb)) from unnest(%s::text[]) as command))))).*
+  from procedure as any_other limit 1"""
+
+
+def test_a_long_procedure_wraps_and_says_after_what_it_is_done(person: Page, served: ApiServer) -> None:
+    line = "After a change of `api/*.py` `make client` is run (7 of 8 times)."
+    habit = Lesson("follow_up", "make client", line, 9.0, 6, match={"files": "api/*.py"}, agents=("coder",))
+    with ThreadPoolExecutor() as threads:  # an event loop runs in this one
+        threads.submit(served.run, lambda database: save_lessons(database, "/srv/edited", [habit])).result()
+    steps = ["make client", *(f"make {goal}" for goal in "abcdefg")]
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute(PROCEDURE, [steps])
+    person.goto(f"{served.address}/ui/procedures/procedure_after_edits")
+    expect(person.locator("main")).to_contain_text("Usually after editing api/*.py.")
+    boxes = [step.bounding_box() for step in person.locator(".flowchart li").all()]
+    places = [(box["x"], box["y"]) for box in boxes if box is not None]
+    assert 1 < len({y for _, y in places}) < len(places) == len(steps)  # in rows, read from left to right
+    assert places == sorted(places, key=lambda place: (place[1], place[0]))
+    check_looks(person, "long-procedure")
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute("delete from procedure where project = '/srv/edited'")
 
 
 def test_every_page_leads_to_the_one_with_the_drawing(person: Page, served: ApiServer) -> None:

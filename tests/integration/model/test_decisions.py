@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -464,7 +463,7 @@ async def test_deriving_by_rules_again_keeps_what_a_model_read(
         clock.advance(HOUR)
         await run_job(database, model_settings)
         before = await read_memory(database)
-        await Backfill(database, model_settings, SessionFilter(reprocess=True), asyncio.Event()).run()
+        await Backfill(database, model_settings, session_filter=SessionFilter(reprocess=True)).run()
     assert await read_memory(database) == before
 
 

@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.revisions import read_again
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import JobContext, SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
@@ -78,13 +78,13 @@ async def read_draft(database: Database, settings: Settings, **more: Any) -> dic
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
     choice = SessionFilter(reprocess=True, **more)
-    return await read_again(database, settings, choice, BETTER, asyncio.Event())
+    return await read_again(JobContext(database, settings), choice, BETTER)
 
 
 async def promote_draft(database: Database, settings: Settings, number: int) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
-    return await revisions.promote_revision(database, settings, number, asyncio.Event())
+    return await revisions.promote_revision(JobContext(database, settings), number)
 
 
 async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
@@ -138,7 +138,7 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
             await promote_draft(database, model_settings, draft)
         await assert_invariants(database)
         clock.advance(HOUR)
-        await revisions.restore_revision(database, model_settings, asyncio.Event())
+        await revisions.restore_revision(JobContext(database, model_settings))
         assert await record_beliefs() == before | {"The user likes snow.", "The user likes frost."}
         await promote_draft(database, model_settings, draft)
         assert await record_beliefs() == after | {"The user likes frost."}
@@ -204,8 +204,8 @@ async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_
             await promote_draft(database, model_settings, draft)
     turning: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "compare": lambda: revisions.compare_revision(database, draft),
-        "promote": lambda: revisions.promote_revision(database, settings, draft, asyncio.Event()),
-        "restore": lambda: revisions.restore_revision(database, settings, asyncio.Event()),
+        "promote": lambda: revisions.promote_revision(JobContext(database, settings), draft),
+        "restore": lambda: revisions.restore_revision(JobContext(database, settings)),
     }
     async with database.transaction() as conn:
         await scopes.lock_agents(conn, ["coder"])  # as a merge does, which then comes to its candidates, one by one
@@ -280,7 +280,7 @@ async def test_after_retention_the_revision_before_is_gone(
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
         with pytest.raises(UsageError, match="past retention"):
-            await revisions.restore_revision(database, model_settings, asyncio.Event())
+            await revisions.restore_revision(JobContext(database, model_settings))
     async with database.connection() as conn:
         assert not await fetch_dicts(conn, "select 1 from candidate where retired_by is not null")
     assert await load_believed_sentences(database) == after
@@ -320,7 +320,7 @@ async def test_an_erased_session_leaves_every_revision(
             for table in ("candidate", "fact", "revision_reach"):
                 assert not await fetch_dicts(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
         clock.advance(HOUR)
-        await revisions.restore_revision(database, model_settings, asyncio.Event())
+        await revisions.restore_revision(JobContext(database, model_settings))
     assert await load_believed_sentences(database) == {"The user likes tea."}
 
 
@@ -353,7 +353,9 @@ async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: Fr
         request = len(server.requests)
         with pytest.raises(Interrupted):
             await read_again(
-                database, model_settings, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set()
+                JobContext(database, model_settings, stop, progress=lambda _: stop.set()),
+                SessionFilter(reprocess=True),
+                BETTER,
             )
         done = await read_draft(database, model_settings)
         assert len(server.requests) - request == 4  # no session is read twice

@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.backfill import Backfill, retry_dead_letters
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import JobContext, SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
@@ -48,12 +48,12 @@ SELECT_STAMPS = "select session_id, seq, consolidated_at from event order by 1, 
 
 async def run_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Run a backfill."""
-    return await Backfill(database, settings, SessionFilter(**filters), asyncio.Event()).run()
+    return await Backfill(database, settings, session_filter=SessionFilter(**filters)).run()
 
 
 async def rehearse_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Rehearse a backfill."""
-    return await Backfill(database, settings, SessionFilter(**filters), asyncio.Event()).rehearse()
+    return await Backfill(database, settings, session_filter=SessionFilter(**filters)).rehearse()
 
 
 async def learned_sessions(database: Database) -> list[str]:
@@ -151,7 +151,7 @@ async def test_an_interrupted_rehearsal_has_written_nothing(
         reported.append(title)
         stop.set()
 
-    job = Backfill(database, settings, SessionFilter(), stop, progress=report)
+    job = Backfill(database, settings, stop, progress=report)
     with pytest.raises(Interrupted):
         await job.rehearse()
     assert reported == ["in shop"]
@@ -352,7 +352,7 @@ async def test_what_dies_of_a_bug_is_not_left_running(
     work = {
         "backfill": run_backfill(database, settings),
         "retry": retry_dead_letters(database, settings),
-        "promotion": revisions._merge_in_run(database, settings, asyncio.Event(), {"promoted": 2}),
+        "promotion": revisions._merge_in_run(JobContext(database, settings), {"promoted": 2}),
     }
     tested = work.pop(job)
     for unused in work.values():

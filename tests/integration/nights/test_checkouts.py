@@ -101,6 +101,18 @@ async def test_i8_the_nights_in_which_a_repository_becomes_known_make_no_differe
         assert NEW not in str([at_once[kind] for kind in ("lesson", "solution", "fact")])  # they hold in each
 
 
+@pytest.mark.parametrize(("output", "failed"), [("Preparing worktree (new branch 'fix')", False), ("fatal: no", True)])
+async def test_a_worktree_that_a_session_made_elsewhere_is_of_its_repository(
+    database: Database, settings: Settings, tmp_path: Path, output: str, failed: bool
+) -> None:
+    made = "/elsewhere/wt/cart-fix"
+    adding = shell_lines(75, "a1", OLD, "git worktree add -b fix ../wt/cart-fix main", output, failed)
+    first = session_lines("a1", OLD, "We use pnpm.", pushes=True) + adding
+    await learn(database, tmp_path, [[first, session_lines("b2", made, "Never commit to main.")]], settings)
+    projects = {session.project for session in (await list_sessions(database)).sessions}
+    assert projects == ({OLD, made} if failed else {OLD})
+
+
 @pytest.mark.parametrize("place", [NEW, OTHER])
 async def test_i16_nobody_elses_log_and_no_other_folder_joins_a_project(
     database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path, place: str

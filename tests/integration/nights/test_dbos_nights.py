@@ -12,7 +12,6 @@ from consolidator.database import Database
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.service.database import upgrade_engine
 from consolidator.settings import Settings
@@ -103,7 +102,7 @@ async def test_a_backfill_obeys_the_rate_of_model_calls_without_dbos(
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
         limited = with_model(settings, server, model_calls_per_minute=6000)
-        report = await Backfill(database, limited, SessionFilter(), asyncio.Event()).run()
+        report = await Backfill(database, limited).run()
         assert report["status"] == "done"
         assert len(server.requests) == 2
     assert await query_number(database, "select count(*) from setting where name = 'model_turn'") == 1

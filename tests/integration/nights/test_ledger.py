@@ -35,7 +35,7 @@ async def start_ledger(
 ) -> Ledger:
     """Start a run with units in phase 0."""
     now = database.clock.now()
-    ledger = Ledger(database, settings, "", **options)
+    ledger = Ledger(database, settings, **options)
     async with database.transaction() as conn:
         run = await runs.start(
             conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=ledger.owner, now=now
@@ -103,7 +103,7 @@ async def test_units_that_a_full_disk_kept_from_being_given_back_are_free_for_th
         with pytest.raises(DiskFull):
             await ledger.run_phase(0, commit_each(database, meet_full_disk))
     assert await query_number(database, "select count(*) from claim where status = 'leased'") > 0
-    again = Ledger(database, settings, ledger.run_id)
+    again = Ledger(database, settings, run_id=ledger.run_id)
     async with asyncio.timeout(PATIENCE / 10):
         await again.add_units("session", [])
         await again.run_phase(0, commit_each(database, do_nothing))
@@ -119,7 +119,7 @@ async def test_who_waits_says_for_whom_and_takes_over_what_a_process_held_that_i
         name = owner_name_of(holder.pid)
         held = await start_ledger(database, settings.model_copy(update={"lease_seconds": 3600}), "a", owner=name)
         assert len(await held._claim_units(0)) == 1
-        mine = Ledger(database, settings, held.run_id)
+        mine = Ledger(database, settings, run_id=held.run_id)
 
         async def do_nothing(_unit: Unit) -> None:
             pass
@@ -200,7 +200,7 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
             async with database.transaction() as conn:
                 await record_progress(conn, units, [unit.progress() for unit in units])
         claim_sizes.append(len(units))  # here its process is killed
-        ledger = Ledger(database, one_worker, ledger.run_id, owner=dead_owner_name())
+        ledger = Ledger(database, one_worker, run_id=ledger.run_id, owner=dead_owner_name())
         await ledger.release_dead_owners()
     assert claim_sizes == [2, 1, 1]
 

@@ -21,7 +21,7 @@ from consolidator.errors import UsageError
 from consolidator.runtime.session.webhooks import SIGNATURE
 from consolidator.service.clients.checks import check_digest
 from consolidator.service.nights import night_digest, receivers
-from consolidator.service.nights.runs import run_job
+from consolidator.service.nights.runs import JobContext, run_job
 from consolidator.settings import Settings
 from tests.nights import failed_command_events, log_workdays, query_number, query_rows
 from tests.support import in_thread, later, log_events, run_here, user_message
@@ -83,7 +83,7 @@ def told(settings: Settings, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) 
 async def night(database: Database, clock: FrozenClock, settings: Settings) -> None:
     """Pass the next scheduled night."""
     clock.advance(DAY)
-    report = await run_job(database, settings, "consolidation", asyncio.Event())
+    report = await run_job(JobContext(database, settings), "consolidation")
     assert report["status"] == "done"
 
 

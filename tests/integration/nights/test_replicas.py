@@ -134,7 +134,7 @@ async def test_four_workers_never_wait_in_a_circle(database: Database, clock: Fr
     assert await query_number(database, "select max(attempts) from claim") == 1
     await assert_done_once(database, 16)
     before = await read_memory(database)
-    again = await Backfill(database, four, SessionFilter(reprocess=True), asyncio.Event()).run()
+    again = await Backfill(database, four, session_filter=SessionFilter(reprocess=True)).run()
     assert again["status"] == "done"
     assert await query_number(database, "select max(attempts) from claim where run_id = %s", again["run"]) == 1
     assert await read_memory(database) == before

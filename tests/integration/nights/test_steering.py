@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -115,7 +114,7 @@ async def test_deriving_again_comes_to_the_same(database: Database, clock: Froze
     await log_events(database, "s", [start(), steer(), end("failure")], project="shop")
     await run_next_night(database, clock, settings)
     before = await read_memory(database)
-    await Backfill(database, settings, SessionFilter(reprocess=True), asyncio.Event()).run()
+    await Backfill(database, settings, session_filter=SessionFilter(reprocess=True)).run()
     assert await read_memory(database) == before
 
 

@@ -71,7 +71,7 @@ async def test_a_night_learns_each_log_of_a_family_once_and_by_itself(
     await assert_invariants(database)
     await assert_ledger_balances(database)
     nightly = await read_memory(database)
-    await Backfill(database, settings, SessionFilter(reprocess=True), asyncio.Event()).run()
+    await Backfill(database, settings, session_filter=SessionFilter(reprocess=True)).run()
     assert await read_memory(database) == nightly
     assert (await run_next_night(database, clock, settings))["seen"] == 0
 

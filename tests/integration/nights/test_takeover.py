@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +29,7 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
 ) -> None:
     await log_workdays(database, 3)
     clock.advance(HOUR)
-    dead = Ledger(database, settings, "", owner=dead_owner_name())
+    dead = Ledger(database, settings, owner=dead_owner_name())
     now = clock.now()
     async with database.connection() as conn:
         run = await runs.start(
@@ -38,7 +37,7 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
         )
         await runs.add_units(conn, run.id, "session", ["coder-00", "coder-01", "coder-02"])
         await runs.claim_units(conn, run.id, phase=0, owner=dead.owner, now=now, until=now + HOUR, limit=3)
-    mine = Ledger(database, settings, run.id)
+    mine = Ledger(database, settings, run_id=run.id)
     await mine.release_dead_owners()
     assert await query_number(database, "select count(*) from claim where status = 'open'") == 3
 
@@ -54,7 +53,7 @@ async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
             )
             await runs.add_units(conn, run.id, "session", [unit])
             await runs.claim_units(conn, run.id, phase=0, owner=owner, now=now, until=now + HOUR)
-    await Ledger(database, settings, run.id).release_dead_owners()
+    await Ledger(database, settings, run_id=run.id).release_dead_owners()
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 3
 
 
@@ -129,5 +128,5 @@ async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
 
 async def test_a_backfill_with_nothing_to_read_leaves_no_run_behind(database: Database, settings: Settings) -> None:
     with pytest.raises(NotFound):
-        await Backfill(database, settings, SessionFilter(session="nothing"), asyncio.Event()).run()
+        await Backfill(database, settings, session_filter=SessionFilter(session="nothing")).run()
     assert await query_number(database, "select count(*) from run") == 0

@@ -213,6 +213,55 @@ async def test_what_publishes_is_no_step_that_mends_another_program(
     assert (f"`{cure}`" in await tell(database)) == is_told
 
 
+async def test_a_call_that_mended_what_was_not_there_is_told_after_its_error_came_twice(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number, cure in enumerate([f"PATH=$PATH:{SHOP}/bin heron build", None]):
+        events = [*call_and_result("a", "Bash", {"command": "heron build"}, "bash: heron: command not found", "error")]
+        if cure is not None:
+            events += call_and_result("b", "Bash", {"command": cure}, "built")
+        assert f"`{cure}`" not in await tell(database)
+        await log_events(database, f"s{number}", [user_message("build"), *events], agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+        await run_job(database, settings)
+    assert "last time: ran `PATH=$PATH:" in await tell(database)
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_told"),
+    [
+        (("git push", "gh run list", "gh run watch"), True),
+        (("git add a.py", "git commit -m a", "git push"), False),
+        (("git push", "gh run list", "gh pr view"), False),  # a lesson names two of them
+    ],
+)
+async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_them(
+    database: Database, clock: FrozenClock, settings: Settings, steps: tuple[str, ...], is_told: bool
+) -> None:
+    for number in range(3):
+        calls = [call_and_result(line, "Bash", {"command": line}, f"done {number}") for line in steps]
+        events = [user_message("go on"), *(event for call in calls for event in call)]
+        await log_events(database, f"s{number}", events, agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+    await run_job(database, settings)
+    await keep(database, lesson("gh", "After a release `gh pr view` is run."))
+    assert ("how it was done before" in await tell(database)) == is_told
+
+
+@pytest.mark.parametrize(
+    ("wishes", "count"),
+    [
+        (["Never push to main.", "Don't ever push to main directly.", "Do not push to the main branch."], 1),
+        (["Run the linter before committing.", "Before you commit, always run the linter, please."], 1),
+        (["Always deploy the api service to staging.", "Always deploy the web service to staging."], 2),
+    ],
+)
+async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishes: list[str], count: int) -> None:
+    for wish in wishes:
+        await remember(database, wish, SCOPE)
+    assert (await tell(database)).count("[fact:") == count
+
+
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,6 +10,7 @@ import pytest
 from consolidator.cli.memory.lessons import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.jobs.ledger import JobContext
 from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope
@@ -83,7 +83,7 @@ async def test_a_second_installation_does_not_hide_what_the_night_before_learned
     await run_next_night(database, clock, settings)
     clock.set(later(clock.now(), hours=1))
     await log_events(database, "two", [user_message("We use tabs.")], project="/src")
-    await learn_history(database, settings, asyncio.Event())
+    await learn_history(JobContext(database, settings))
     assert "The package manager is npm." in [fact.sentence for fact in (await load_news(database)).facts]
 
 

@@ -13,7 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, UsageError
 from consolidator.memory.facts.rule_block import BEGIN, END
-from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.service.memory import moving
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
@@ -22,7 +22,18 @@ from consolidator.service.memory.moving import export_memory, import_memory, rea
 from consolidator.service.memory.remember import forget, remember
 from consolidator.service.memory.rules import accept_rule, list_rules
 from consolidator.settings import Settings
-from tests.support import assert_invariants, call_and_result, log_events, read_memory, run_job, user_message
+from consolidator.testing import ModelServer
+from tests.integration.model.test_observations import FOUND, NOTED, SHOP, observing
+from tests.oracle import with_model
+from tests.support import (
+    assert_invariants,
+    assistant_response,
+    call_and_result,
+    log_events,
+    read_memory,
+    run_job,
+    user_message,
+)
 
 KEY, OTHER = "k" * 43, "o" * 43
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -87,6 +98,37 @@ async def test_memory_moves_with_its_evidence_once(
     assert told.id not in {fact.id for fact in await list_facts(there, FactFilter(limit=100))}
 
 
+async def test_a_procedure_a_solution_and_an_observation_move_with_what_they_rest_on(
+    database: Database, other: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    here, there, steps = database, other, ("pip install foo", "make test", "git commit -m done")
+    async with ModelServer(observing) as server:
+        for number in range(4):
+            session = [user_message("Run the report test with tzdata."), assistant_response(FOUND)]
+            failure = {"command": "make test"}, "ModuleNotFoundError: No module named 'foo'", "error"
+            session += call_and_result("fails", "Bash", *failure)
+            for step, command in enumerate(steps):
+                session += call_and_result(f"c{step}", "Bash", {"command": command})
+            await log_events(here, f"s{number}", session, agent="coder", project=SHOP)
+            clock.advance(DAY)
+            await run_job(here, with_model(settings, server))
+    bundle = read_bundle("".join(await export_memory(here, KEY)), KEY)
+    await import_memory(there, bundle)
+    believed = {fact.sentence: fact for fact in await list_facts(there, FactFilter(limit=100))}
+    arrived = set()
+    for row in bundle.rows:
+        fact = believed[row.sentence]
+        assert (fact.project, fact.kind == "observation") == (SHOP, row.fact_kind == "observation")
+        (proof,) = (await explain(there, fact.id))["evidence"]
+        assert f"{row.sessions} sessions" in proof["quote"]
+        assert (row.quotes[-1].text if row.quotes else row.sentence) in proof["quote"]
+        arrived.add((row.kind, row.predicate, bool(row.quotes)))
+    assert {("procedure", "received_procedure", False), ("solution", "received_solution", True)} <= arrived
+    assert ("observation", True) in {(kind, is_quoted) for kind, _, is_quoted in arrived}
+    assert NOTED in believed
+    await assert_invariants(there)
+
+
 async def test_what_our_key_did_not_sign_is_proposed_and_what_is_hostile_is_held(
     database: Database, other: Database, clock: FrozenClock, settings: Settings
 ) -> None:
@@ -138,3 +180,28 @@ async def test_the_notes_of_an_agent_and_the_files_of_people_are_proposals(
     (repository / "AGENTS.md").write_text("1. Deploy on Tuesdays\n")
     assert [row.project for row in read_documents(repository / "AGENTS.md").rows] == ["~/shop"]
     assert (await import_memory(database, bundle)).new == 0
+
+
+async def test_the_handbook_of_codex_is_read_by_the_projects_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".codex" / "memories"
+    (folder / "rollout_summaries").mkdir(parents=True)
+    (folder / "rollout_summaries" / "first.md").write_text("- It went well\n")
+    (folder / "memory_summary.md").write_text("v1\n- Prefers short answers\n")
+    index = "### rollout_summary_files\n\n- first.md (cwd=/src/shop)\n\n### keywords\n\n- C#, make\n- net\n"
+    known = "## Reusable knowledge\n\n- Tests run with `make test` [Task 1][Task 2]\n"
+    groups = (
+        f"# Task Group: Shop\nscope: x\napplies_to: cwd=/src/shop/; reuse_rule=x\n\n## Task 1: T\n\n{index}\n{known}",
+        "# Task Group: Habits\nscope: x\napplies_to: cwd=unknown; reuse_rule=x\n\n- Answers are short\n",
+        "# Task Group: Both\nscope: x\napplies_to: cwd=/src/till and /src/shop; reuse_rule=x\n\n- Tills are slow\n",
+    )
+    (folder / "MEMORY.md").write_text("\n".join(groups))
+    rows = read_documents(folder).rows
+    assert [(row.agent, row.project, row.sentence) for row in rows] == [
+        (ALL_AGENTS, "/src/shop", "Tests run with `make test`."),
+        ("codex", None, "Answers are short."),
+        (ALL_AGENTS, "/src/till", "Tills are slow."),
+    ]
+    assert {row.project for row in read_documents(folder, "/src/other").rows} == {"/src/other"}

@@ -12,9 +12,10 @@ from consolidator.jobs.retention import prune
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.lessons import find_lessons_about, list_lessons
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import find_solutions
@@ -438,3 +439,55 @@ async def test_a_question_is_answered_with_what_the_calls_of_the_project_showed(
     assert all(item.kind != "lesson" for item in unasked.items)
     elsewhere = Viewer("visitor", frozenset({"read"}), agent="visitor")  # whose agent never worked for the owner
     assert all(item.kind != "lesson" for item in (await recall(database, question, scope, viewer=elsewhere)).items)
+
+
+async def test_a_call_that_worked_stands_before_what_was_announced(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    command = {"command": "docker compose up -d postgres", "description": "Start the database"}
+    for number in range(2):
+        events = [
+            user_message("Go on, please."),
+            assistant_response("Let me check how to start the database."),
+            *call_and_result(f"c{number}", "Bash", command, "Started"),
+            assistant_response("It runs."),
+        ]
+        await log_events(database, f"s{number}", events, project="/work/shop")
+    await run_next_night(database, clock, settings)
+    first, *_ = (await recall(database, "How do I start the database?", MemoryScope(project="/work/shop"))).items
+    assert 'a call that worked here: "`docker compose up -d postgres` (worked 2 of 2)' in first.line
+    assert all(row.kind != "call" for row in await list_lessons(database))
+    [row] = await find_lessons_about(database, "start the database", LessonFilter(project="/work/shop"))
+    assert row.line.startswith("A call that worked here: `docker compose up -d postgres`")
+    announced = await query_rows(database, "select text from episode where announces order by text")
+    assert [row["text"] for row in announced] == ["Let me check how to start the database."] * 2
+
+
+async def test_a_window_that_begins_with_a_call_notes_what_announced_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "s1", [user_message("Go on."), assistant_response("Now I look.")])
+    await run_next_night(database, clock, settings)
+    assert await query_number(database, "select count(*) from episode where announces") == 0
+    await log_events(database, "s1", call_and_result("c1", "Bash", {"command": "ls"}))
+    await run_next_night(database, clock, settings)
+    assert await query_number(database, "select count(*) from episode where announces") == 1
+
+
+async def test_an_error_is_answered_by_one_that_says_nearly_the_same(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    error = (
+        'psql: error: connection to server on socket "/run/x" failed: FATAL: Peer authentication failed for user "ada"'
+    )
+    for number in range(2):
+        events = [
+            *call_and_result(f"f{number}", "Bash", {"command": "psql -U ada -d shop"}, error, "error"),
+            *call_and_result(f"c{number}", "Bash", {"command": "psql -h localhost -U ada -d shop"}, "psql (17)"),
+        ]
+        await log_events(database, f"s{number}", events, project="/work/shop")
+    await run_next_night(database, clock, settings)
+    scope = MemoryScope(project="/work/shop")
+    result = await recall(database, "psql: Peer authentication failed for user postgres", scope)
+    assert "psql -h localhost" in result.block
+    assert not (await recall(database, "psql: could not translate host name for user postgres", scope)).items

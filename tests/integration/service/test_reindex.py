@@ -50,7 +50,7 @@ async def log_sayings(database: Database, *names: str) -> None:
 
 def create_reindexing(database: Database, settings: Settings, *, vectors: bool = False, **more: Any) -> Reindexing:
     alone = settings.model_copy(update={"workers": 1})
-    return Reindexing(database, alone, vectors, more.pop("stop", asyncio.Event()), **more)
+    return Reindexing(database, alone, vectors=vectors, **more)
 
 
 async def test_an_index_in_ruins_becomes_what_it_was(

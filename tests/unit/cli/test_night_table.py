@@ -54,10 +54,10 @@ def test_progress_names_projects_and_agents_and_no_id() -> None:
         "in pi", "in shop", "in shop"
     ]  # fmt: skip
     with progress_bar("consolidation") as bar:
-        callbacks = progress_callbacks(bar)
-        callbacks["started"](3)
+        started, progress = progress_callbacks(bar)
+        started(3)
         said = []
         for unit in ("in shop", "01M83NA787BWTCM1XG1XQ706D8", "merge claude-code"):
-            callbacks["progress"](unit)
+            progress(unit)
             said.append((bar.tasks[0].description, bar.tasks[0].completed))
     assert said == [("consolidation · shop", 1), ("consolidation", 2), ("consolidation · merging claude-code", 2)]

@@ -266,6 +266,9 @@ def test_leave_to_go_round_a_check_waits_for_a_person_since_it_may_have_been_for
         ("On github we let it review each pull request.", "GitHub Copilot", "each pull request", False, False),
         ("Over there we let it review each pull request.", "GitHub Copilot", "each pull request", True, False),
         ("On github we let it review each pull request.", "GitHub", "Copilot", True, False),
+        ("On github we let it review each pull request.", "github", "each pull request", True, True),
+        ("On github we let it review each pull request.", "github", "each pull request", False, False),
+        ("Over there we let it review each pull request.", "github", "each pull request", True, False),
     ],
 )
 def test_a_subject_that_a_person_names_in_part_may_have_its_whole_name_where_the_project_vouches_for_it(
@@ -278,7 +281,7 @@ def test_a_subject_that_a_person_names_in_part_may_have_its_whole_name_where_the
     ]
     origins = Origins(vouched=frozenset({"copilot"}) if vouched else frozenset())
     chunk = TranscriptChunk(tuple(transcript_lines(events, SESSION, str)), origins=origins)
-    sentence = f"{subject} reviews {value}."
+    sentence = f"{subject.replace('github', 'GitHub Copilot')} reviews {value}."
     stated = fact_json(
         "P1", "review each pull request", "reviews", value, sentence, "profile", about="thing", subject=subject
     )

@@ -180,6 +180,64 @@ def test_a_skill_of_nearly_the_same_name_that_worked_is_told_in_its_place(worked
     assert "Unknown skill: tint" in lesson.match["headline"]  # by which recall finds it
 
 
+@pytest.mark.parametrize(
+    ("failing", "error", "worked", "name"),
+    [
+        ("shipit deplyo web", "error: unknown command 'deplyo'", "shipit deploy web", "deplyo"),
+        ("bun run tests", 'error: Script not found "tests"', "bun run test", "tests"),
+        ("psql -c 'table reading'", 'ERROR: relation "reading" does not exist', "psql -c 'table readings'", "reading"),
+    ],
+)
+def test_a_name_that_a_tool_does_not_know_is_told_with_a_near_one_that_worked(
+    failing: str, error: str, worked: str, name: str
+) -> None:
+    def write(log: CallLog) -> None:
+        log.fail(failing, error).run(worked, "done")
+
+    lesson = of_kind(learn(2, write), "always_fails")[0]
+    program = failing.split()[0]
+    assert lesson.line.startswith(f"`{program}` knows no `{name}` here (2 of 2:")
+    answer = answer_failure([lesson], "Bash", {"command": failing}, error)
+    assert answer is not None
+    assert answer.call == worked
+    assert warn_before([lesson], "Bash", {"command": failing}) is not None
+    assert warn_before([lesson], "Bash", {"command": worked}) is None
+    match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
+    is_met = [
+        concerns(match, HOME, {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": line}})
+        for line in (failing, worked)
+    ]
+    assert is_met == ["'" not in failing, False]  # of a quoted word the hook is not sure
+    assert set(warning_words(lesson)) == {program, name}
+
+
+def test_what_git_add_says_blames_no_commit() -> None:
+    missing = "fatal: pathspec 'web/cart.ts' did not match any files"
+    log = CallLog("s0").fail("git add web/cart.ts && git commit -m cart", missing)
+    (call,) = log.trace().calls
+    assert [(segment.operation, segment.ok) for segment in call.segments] == [("git add", False), ("git commit", None)]
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Edit"])
+def test_that_calls_are_cancelled_together_is_told_of_commands_alone(tool: str) -> None:
+    def write(log: CallLog) -> None:
+        arguments = {"command": "make test"} if tool == "Bash" else {"file_path": f"{HOME}/a.py"}
+        log.call(tool, arguments, "Sibling tool call errored", ok=False, reason="cascade")
+
+    assert bool(of_kind(learn(3, write), "harness")) == (tool == "Bash")
+
+
+def test_a_name_is_not_blamed_where_it_worked_or_the_next_call_has_another_name() -> None:
+    def worked_too(log: CallLog) -> None:
+        log.fail("shipit deplyo web", "error: unknown command 'deplyo'").run("shipit deploy web", "done")
+        log.run("shipit deplyo api", "done")
+
+    def another(log: CallLog) -> None:
+        log.fail("shipit deplyo web", "error: unknown command 'deplyo'").run("shipit status web", "done")
+
+    assert not [lesson for write in (worked_too, another) for lesson in of_kind(learn(2, write), "always_fails")]
+
+
 def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
     def write(log: CallLog) -> None:
         log.run("pnpm run test", "ok").run("pnpm run test", "ok").run("cd web && pnpm run css:build", "done")
@@ -390,15 +448,15 @@ def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -
         assert (told.call if told else None) == call
 
 
-@pytest.mark.parametrize(("without", "is_told"), [(0, True), (1, True), (4, False)])
-def test_a_repository_is_no_constant_where_more_calls_leave_it_out(without: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("sessions", "without", "is_told"), [(3, 0, True), (3, 1, True), (3, 4, False), (2, 0, False)])
+def test_a_repository_is_no_constant_where_more_calls_leave_it_out(sessions: int, without: int, is_told: bool) -> None:
     def write(log: CallLog) -> None:
         log.run("gh api repos/ada/other/contents/readme.md", "text").run("gh pr view --repo ada/other 3", "text")
         for _ in range(without):
             log.run("gh pr list", "none")
         log.run("gh auth status", "ok")
 
-    assert bool(of_kind(learn(2, write), "constant")) == is_told
+    assert bool(of_kind(learn(sessions, write), "constant")) == is_told
 
 
 def test_the_repository_of_the_projects_own_name_is_told_whatever_leaves_it_out() -> None:

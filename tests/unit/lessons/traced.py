@@ -25,6 +25,10 @@ class CallLog:
         self.events: list[Event] = []
         self._add(EventType.SESSION_START, {"cwd": home})
 
+    def say(self, text: str) -> CallLog:
+        """Say something before the next call."""
+        return self._add(EventType.ASSISTANT_RESPONSE, {"text": text})
+
     def run(self, command: str, output: str = "", ok: bool = True, cwd: str | None = None) -> CallLog:
         """Run a shell command."""
         return self.call("Bash", {"command": command}, output, ok, cwd=cwd)

@@ -23,6 +23,7 @@ from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.settings import Settings
+from release.terminal_picture import CHARACTER, LINE, MARGIN, THEMES, draw
 from tests.unit.formats.agent_logs import LOGS
 
 ROOT = Path(__file__).parents[3]
@@ -216,6 +217,20 @@ def test_every_principal_is_in_the_threat_model() -> None:
         assert {"harness": "operator"}.get(role, role.replace("user", "person")) in principals, role
 
 
+def read_picture(path: Path, theme: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """Return the lines that a picture was drawn from, and its theme."""
+    shown = [element for element in ElementTree.parse(path).iter() if element.tag.endswith("text")]
+    kinds = dict(zip(theme[2:], ("text", "typed", "quiet", "good"), strict=True))
+    lines = {
+        (int(text.attrib["y"]) - 15 - MARGIN) // LINE: (
+            kinds[text.attrib["fill"]],
+            " " * int((int(text.attrib["x"]) - MARGIN) / CHARACTER) + str(text.text),
+        )
+        for text in shown
+    }
+    return [lines.get(number, ("text", "")) for number in range(max(lines) + 1)], theme
+
+
 def test_the_readmes_picture_is_one_text_in_two_themes_and_asks_nothing_of_elsewhere() -> None:
     names = re.findall(r'(?:src|srcset)="(\S+\.svg)"', (ROOT / "README.md").read_text())
     assert len(names) == 2
@@ -223,6 +238,8 @@ def test_the_readmes_picture_is_one_text_in_two_themes_and_asks_nothing_of_elsew
     texts = [[element.text for element in picture.iter() if element.text] for picture in pictures]
     assert texts[0] == texts[1]
     assert any("git push -u origin" in str(text) for text in texts[0])
-    for name in names:
+    for name, theme in zip(names, ("dark", "light"), strict=True):
+        assert theme in name
+        assert draw(*read_picture(ROOT / name, THEMES[theme])) == (ROOT / name).read_text()
         text = (ROOT / name).read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert not re.search(r"://|href|url\(|<script|@import", text)
