@@ -11,8 +11,10 @@ from functools import lru_cache
 
 from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.phrasing import (
+    is_deictic,
     is_hypothetical,
     is_question,
+    is_stump,
     is_transient,
     mend_contractions,
     strip_lead_in,
@@ -31,8 +33,33 @@ _POLITE = re.compile(
     re.IGNORECASE,
 )
 _REQUEST = re.compile(
-    r"(?:can|could|would|will) you (?:please |also |just )*(?!(?:explain|tell|say|see|think)\b)", re.IGNORECASE
+    r"(?:(?:can|could|would|will) you|(?:why don't|shouldn't|can't|couldn't) (?:you|we)) (?:please |also |just )*"
+    r"(?!(?:explain|tell|say|see|think)\b)",
+    re.IGNORECASE,
 )
+_REPROACH = re.compile(  # a question that blames: who asks it wants it done
+    r"(?:why (?:(?:aren't|don't|isn't|didn't) |(?:are|do|did) (?:we|you) not )|"
+    r"(?:shouldn't|couldn't|can't) (?=(?:we|you|this|that|these|those|it|they|the [\w-]+)\b))",
+    re.IGNORECASE,
+)
+_ARTICLE = r"(?:(?:the|an?|our|my|your) )?"
+_NO_MEANS = (
+    r"(?:the|an?|our|my|your|to|for|in|on|as|and|or|where|when|if|so|that|which|instead|not|from|of|but|with|by|at|"
+    r"then|per|is|are|be|until|since|because|while|before|after|here|now|again|please|only|it|this|these|those|you|we|"
+    r"i|according|well|would|will|wont)\b"
+)
+_MEANS = re.compile(  # what work is done with; after "with" only a name
+    r"(?P<denied>\b(?:not|n't|never|stop|avoid|consider|than|of) )?\b(?:us(?:e|ing)|delegat\w+ (?:[\w'-]+ ){0,4}?to|"
+    rf"be ?\w+(?:ed|en) as|(?:with|via)(?= {_ARTICLE}(?:(?-i:[A-Z])|[\w.-]+ \d))) {_ARTICLE}"
+    rf"(?P<what>(?:(?!{_NO_MEANS})\w[\w/.-]*(?: |(?!\S)|(?=[^\w\s]))){{1,3}})",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(  # what it goes into, which is there already
+    r"\b(?:add|put|fold|fix ?up|squash|amend|mov|merg|includ)\w* (?:(?!and\b)[\w'()-]+ ){0,4}?(?:in|into|to|onto) "
+    rf"{_ARTICLE}(?:right|current|existing|same|previous|original|correct) (?P<what>[a-z-]+)",
+    re.IGNORECASE,
+)
+_CLAUSES = re.compile(r"\s*(?:[,;+]|\b(?:and|but|then)\b)\s*")
 _SHOULD = re.compile(
     r"(?!(?:i|you|we|it|he|she|they|there)\b)(?:[\w`.-]+ ){1,5}?(?:should|must)(?: not|n't)? (?!be\b|have \w+ed\b)\w",
     re.IGNORECASE,
@@ -95,9 +122,29 @@ def find_instruction(sentence: str) -> str | None:
         says < 2
         or (says == 2 and not _SAYS_HOW.intersection(words))
         or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
+        or is_stump(order)
     ):
         return None
     return order
+
+
+def find_wishes(sentence: str) -> list[str]:
+    """Return what a request, or a question that blames, wants work to be done with and to go into, whatever the work.
+
+    As orders that are the same in other words: "use x", "amend existing x".
+    """
+    text = strip_lead_in(mend_contractions(sentence))
+    reproach = _REPROACH.match(text)
+    start = reproach or _REQUEST.match(text)
+    if start is None and (is_question(sentence) or is_hypothetical(sentence)):
+        return []
+    text = text[start.end() :] if start else _without_politeness(text)
+    clauses = [clause.lower().split() for clause in _CLAUSES.split(text)]
+    if reproach is None and all(begins_order(clause, 0) is None for clause in clauses):
+        return []
+    means = [match["what"].strip(" .-") for match in _MEANS.finditer(text) if not match["denied"]]
+    wishes = [f"use {what.lower()}" for what in means if not (is_deictic(what) or is_transient(what))]
+    return [*wishes, *(f"amend existing {match['what'].lower()}" for match in _PLACE.finditer(text))]
 
 
 def is_short_turn(text: str) -> bool:

@@ -6,6 +6,7 @@ that an agent, a tool, a harness or the caller of a sub-agent says is a fact her
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from consolidator.memory.facts.candidates import (
     speaker_name,
 )
 from consolidator.memory.facts.endings import find_ending
-from consolidator.memory.facts.instructions import as_rule, find_instruction, is_short_turn
+from consolidator.memory.facts.instructions import as_rule, find_instruction, find_wishes, is_short_turn
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.remembered import as_sentence, read_received, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
@@ -38,6 +39,7 @@ RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
+_LEANING = re.compile(r"(?:just|instead)\b", re.IGNORECASE)  # an order that the sentence before it explains
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 
 
@@ -92,6 +94,7 @@ def _find_quoted_statements(
 ) -> Iterator[tuple[Statement, str]]:
     """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
+    before = ""
     for sentence in split_sentences(text):
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
         ending = None if among_people else find_ending(sentence)
@@ -103,13 +106,17 @@ def _find_quoted_statements(
         for clause in clauses:
             for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
                 states_fact = states_fact or statement.rejected is None
+                if statement.predicate == "rule" and _LEANING.match(sentence) and is_quote_in(before + sentence, text):
+                    statement = replace(statement, sentence=before + sentence)
                 yield statement, quote
-        instruction = None if states_fact or not counts_instructions else find_instruction(sentence)
-        if instruction is not None:
-            rule = as_sentence(as_rule(instruction))
-            statement = Statement("instruction", instruction, rule, "constraint", "work")
-            yield statement, quote
-            yield replace(statement, rejected=_OF_ITS_TASK), quote
+        before = f"{sentence} "
+        if states_fact or not counts_instructions:
+            continue
+        orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]
+        for order in orders:
+            yield Statement("instruction", order, as_sentence(as_rule(order)), "constraint", "work"), quote
+        if orders:
+            yield Statement("instruction", orders[0], quote, "constraint", "work", rejected=_OF_ITS_TASK), quote
 
 
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:

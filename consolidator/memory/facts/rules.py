@@ -180,6 +180,10 @@ RULES = (
          r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+|if [^,]{3,80}, (?:then )?(?:please )?"
          r"(?:always|never) .+|(?:every time|each time|whenever) (?:you|we|there) .+?, .+)",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_standing_order),
+    Rule("is always or never", "Internal changes are never breaking changes, only those of the configuration are.",
+         r"(?P<value>(?:[\w`/.-]+ ){1,5}(?:is|are) (?:always|never) [^,;]+,? "
+         r"(?:only|except|unless|even (?:if|when)) .+)",
+         "remember", "{value}.", "project", about="work", project_only=True, whole_sentence=True, check=is_full_clause),
     Rule("instead of", "Use logging instead of print.",
          r"(?:we should )?(?P<what>use|prefer) (?P<value>[^,;]{2,60}?)"
          r"(?:,? not |,? instead of |,? rather than |,? over |,? never )(?P<other>(?:[^,;.]|\.(?=\w)){2,60}?)[.!]*$",

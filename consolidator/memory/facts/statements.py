@@ -14,6 +14,7 @@ from consolidator.memory.text.phrasing import (
     is_hypothetical,
     is_inside_quotes,
     is_question,
+    is_stump,
     mend_contractions,
     mend_now,
     strip_hypothesis,
@@ -59,6 +60,8 @@ def find_statements(
         if match is None:
             continue
         statement = _make_statement(rule, match, who)
+        if is_stump(statement.value) and not strip_punctuation(sentence).endswith(statement.value):
+            statement = replace(statement, rejected=statement.rejected or "words at its end are left out")
         reason = only_considered or _place_rejection(
             rule, text[: match.start()], at_work=at_work, among_people=among_people
         )

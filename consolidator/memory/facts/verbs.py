@@ -6,23 +6,24 @@ from consolidator.memory.text.phrasing import word_set
 
 _BASE = word_set(
     """
-    accept achieve act add address admire adopt advise agree allow announce answer appear apply approve archive arrange
-    arrive ask assign attach attend avoid bake ban become begin believe belong book borrow break bring build burn buy
-    call cancel care carry celebrate change charge chase check choose clean close code collect come comment commit
-    commute compare compile complain complete consider contact contain continue convert cook copy count cover create cut
-    cycle dance deal decide define delete deliver deploy describe design despise detest develop dislike do document
-    draft draw dream drink drive drop earn eat edit email employ encrypt end enjoy ensure enter escape expect explain
-    export express feed feel fetch fill find finish fit fix fly follow forget format forward generate get give go
-    graduate grow handle hate have help hide hike hire hold hope host ignore import include indent insist inspect
-    install introduce invest invite join jump keep knit know label last laugh launch lead learn leave lend let lie like
-    limit link lint list listen live load log look lose love maintain make manage mark marry mean measure meet mention
-    merge migrate mind mount move name need negotiate never note notify number offer omit open optimise optimize order
-    organise organize owe own pack paint park pay phone pick pin place plan plant play post practise practice prefer
-    prefix prepare present print promise propose protect provide publish pull push put quote raise read rebase receive
-    recommend record refactor refer refuse reject release rely remain remember remind remove rename render rent repair
-    repeat replace reply report request require research reside respect respond rest restart resume retire return
-    review ride round run save say schedule search see seem select sell send separate serve set settle share ship shop
-    shorten show sign sing sit skip sleep smoke sort speak specify spell spend split squash stand start state stay stick
+    accept achieve act add address admire adopt advise agree allow amend analyse analyze announce answer appear apply
+    approve archive arrange arrive ask assign attach attend avoid bake ban become begin believe belong book borrow break
+    bring build burn buy call cancel care carry celebrate change charge chase check choose clean close code collect come
+    comment commit commute compare compile complain complete consider contact contain continue convert cook copy count
+    cover create cut cycle dance deal decide define delegate delete deliver deploy describe design despise detest
+    develop dislike do document draft draw dream drink drive drop earn eat edit email employ encrypt end enjoy ensure
+    enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold follow forget
+    format forward generate get give go graduate grow handle hate have help hide hike hire hold hope host ignore
+    implement import include indent insist inspect install introduce invest invite join jump keep knit know label last
+    laugh launch lead learn leave lend let lie like limit link lint list listen live load log look lose love maintain
+    make manage mark marry mean measure meet mention merge migrate mind mount move name need negotiate never note notify
+    number offer omit open optimise optimize order organise organize owe own pack paint park pay phone pick pin place
+    plan plant play post practise practice prefer prefix prepare present print promise propose protect provide publish
+    pull push put quote raise read rebase receive recommend record refactor refer refuse reject release rely remain
+    remember remind remove rename render rent repair repeat replace reply report request require research reside respect
+    respond rest restart resume retire return review ride round run save say schedule search see seem select sell send
+    separate serve set settle share ship shop shorten show sign sing sit skip sleep smoke sort speak specify spell spend
+    split squash stand start state stay stick
     stop store structure study style suffer schreib schreibe antworte nutze benutze verwende nimm zeig
     zeige sprich halte suggest summarise summarize supervise support surf swim switch tag take talk
     teach tell tend test thank think throw track trade train translate travel treat trim trust try turn type understand

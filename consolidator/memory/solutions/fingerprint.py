@@ -14,7 +14,7 @@ import re
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v7"
+VERSION = "v8"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -67,7 +67,11 @@ _ENVIRONMENT_NAMES = (  # group 1 is the name
     re.compile(
         rf"\b{_ENVIRONMENT_NOUN} ({_NAME})(?: \([^)]*\))? (?:(?:is|was|could|can)? ?not|does not|cannot) \w", re.I
     ),
-    re.compile(rf"{_OPEN}({_NAME}){_CLOSE}(?: [\w-]+){{0,4}} {_ENVIRONMENT_NOUN}\b", re.I),
+    re.compile(  # not a part of one: "'x' not found in module 'y'"
+        rf"{_OPEN}({_NAME}){_CLOSE}(?: (?!(?:in|from|of) (?:module|package|library)\b)[\w-]+){{0,4}} "
+        rf"{_ENVIRONMENT_NOUN}\b",
+        re.I,
+    ),
     re.compile(  # what a module lacks; its own name is kept by now
         rf"\b(?:module|package|library|extension) {_OPEN}[\ue000-\ue007]{_CLOSE} has no \w+ {_OPEN}({_NAME}){_CLOSE}",
         re.I,
@@ -115,7 +119,7 @@ _MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v7:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v8:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.

@@ -29,10 +29,20 @@ _TRANSIENT = re.compile(
     re.IGNORECASE,
 )
 _OF_TEAM = re.compile(r"(?:we|our|the|i)\b", re.IGNORECASE)
-_SINCE_NOW = re.compile(r"(?:(?<=\bwe)|(?<=\bis)|(?<=\bare)|(?<=\bi)) now\b|(?<=\w) now(?=[,.;!]|$)", re.IGNORECASE)
+_SINCE_NOW = re.compile(
+    r"(?:(?<=\bwe)|(?<=\bis)|(?<=\bare)|(?<=\bi)) now\b|"
+    r"(?<=\w)(?<!\bas of)(?<!\bright)(?<!\bfor)(?<!\bby)(?<!\buntil)(?<!\bjust) now(?=[,.;!]|$)",
+    re.IGNORECASE,
+)
+# Ends what has lost the words after it.
+_STUMP = re.compile(
+    r"(?:^|\s)(?:the|an?|my|your|our|and|or|but|nor|as|than|via|per|of|from|with|into|onto|at|by|for|to|in|if|that|"
+    r"which|because|when|while|until|is|are|was|were|be)$",
+    re.IGNORECASE,
+)
 _QUESTION_WORD = re.compile(
-    r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do(?! not)|does|did|was|were|will|shall|isn't|"
-    r"aren't|doesn't|don't (?:we|you|i|they)|am)\b",
+    r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|"
+    r"do(?! (?:not|it|this|that)\b)|does|did|was|were|will|shall|isn't|aren't|doesn't|don't (?:we|you|i|they)|am)\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(  # whoever answers, tells: an order of the moment
@@ -152,6 +162,11 @@ def is_transient(text: str) -> bool:
     """Tell whether a text is about the moment it was said in, or about a thing of then."""
     is_of_moment = _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
     return is_of_moment or _OF_THEN.search(text) is not None
+
+
+def is_stump(text: str) -> bool:
+    """Tell whether a text ends in a word that another one has to follow, as where words were left out at its end."""
+    return _STUMP.search(text) is not None
 
 
 def ends_in_doubt(text: str) -> bool:

@@ -198,10 +198,14 @@ def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Ite
         if (level, owner) != ("agent", ""):  # what is accepted for every project
             everywhere = owners.get((agent, "agent", "", subject), {}).values()
             forms |= {order.value: order for order in everywhere if order.accepted}
+        proposed: dict[str, set[str]] = {}  # of a person's words the sessions: a part of them is no second rule
         for values in group_orders(forms):
             group = [forms[value] for value in values]
             first = group[0]
-            sessions = len({root for order in group for root in order.roots})
+            roots = {root for order in group for root in order.roots}
+            if roots <= proposed.get(first.words, set()):
+                continue
+            sessions, proposed[first.words] = len(roots), roots
             row = RepeatedRow(
                 *(agent, level, owner, subject, first.predicate, first.value, None, first.words, sessions),
                 last_at=max(order.last_at for order in group),

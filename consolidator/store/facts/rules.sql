@@ -1,7 +1,7 @@
 -- name: orders
 -- The orders that people gave an agent, the latest first: where, in which sessions, and whether a person accepted one.
 select c.agent, c.level, c.owner, c.subject, c.predicate, c.value,
-       (array_agg(c.quote order by c.occurred_at desc, c.session_id, c.seq))[1] as words, max(c.occurred_at) as last_at,
+       (array_agg(c.quote order by c.extractor = 'accepted:1', c.occurred_at desc, c.session_id, c.seq))[1] as words, max(c.occurred_at) as last_at,
        coalesce(array_agg(distinct s.root_id) filter (where c.extractor <> 'accepted:1'), '{}') as roots,
        bool_or(c.extractor = 'accepted:1') as accepted,
        coalesce(array_agg(distinct s.peer) filter (where s.peer is not null and s.origin is not null), '{}') as imported_of,

@@ -39,6 +39,24 @@ async def repeat(database: Database, clock: FrozenClock, settings: Settings) -> 
     await night(database, clock, settings)
 
 
+async def test_what_three_requests_want_is_one_proposal_and_a_part_of_an_order_is_none(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    wishes = ("plan it and write it with Haiku 4", "delegate the docs to haiku 4", "continue but use haiku 4")
+    for number, text in enumerate(wishes):
+        await say(database, f"s{number}", text)
+        await say(database, f"t{number}", "use property-based tests for the parser", project="/src/other")
+    await night(database, clock, settings)
+    proposals = await list_rules(database)
+    assert {(row.rule, row.sessions) for row in proposals} == {
+        ("Use haiku 4.", 3),
+        ("Use property-based tests for parser.", 3),
+    }
+    for proposal in proposals:
+        await accept_rule(database, proposal.id)
+    assert await list_rules(database) == []
+
+
 async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

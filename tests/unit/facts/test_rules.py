@@ -20,7 +20,7 @@ from consolidator.memory.facts.candidates import (
     SessionContext,
     is_quote_in,
 )
-from consolidator.memory.facts.instructions import find_instruction, is_same_order
+from consolidator.memory.facts.instructions import find_instruction, find_wishes, group_orders, is_same_order
 from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
@@ -383,6 +383,71 @@ def test_an_order_is_the_same_whatever_files_it_names_and_however_politely() -> 
         ("use tabs for indentation", "use spaces for indentation"),
     ]:
         assert not is_same_order(first, other)
+
+
+@pytest.mark.parametrize(
+    ("wish", "texts"),
+    [
+        (
+            "use haiku 4",
+            [
+                "do it, delegate the docs to haiku 4 on the current branch",
+                "yes, plan it and write it with Haiku 4 as a subagent",
+                "continue but use haiku 4 as subagents",
+            ],
+        ),
+        (
+            "amend existing commit",
+            [
+                "fix everything and add it to the current commit(s)",
+                "yes, and fixup in the right commit + force push with lease",
+                "shouldn't this be added to an existing commit?",
+            ],
+        ),
+        (
+            "use property-based tests",
+            [
+                "why aren't we using property-based tests for these cases?",
+                "can't the tests be written as property based?",
+                "add the missing cases, use property-based tests where possible",
+            ],
+        ),
+    ],
+)
+def test_what_requests_and_reproaches_want_is_the_same_order_whatever_their_work(wish: str, texts: list[str]) -> None:
+    wishes = [find_wishes(text) for text in texts]
+    assert wish in wishes[0] + wishes[2]
+    assert len(group_orders([order for orders in wishes for order in orders])) == 1
+    for text, orders in zip(texts, wishes, strict=True):
+        assert set(orders) & {candidate.value for candidate in propose_from(text).candidates}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["never use yarn here", "stop using mocks", "use it", "why are we using mocks?", "can we use the big runner?",
+     "apply the same colour to the footer as well", "rebase with the changes of main", "add it to the readme",
+     "Consider using io.LimitReader for the response", "if we use redis, tell me"],
+)  # fmt: skip
+def test_nothing_is_wanted_by_denying_considering_or_asking(text: str) -> None:
+    assert find_wishes(text) == []
+
+
+def test_a_blaming_question_is_the_order_to_do_it() -> None:
+    order = find_instruction("run the linter before you push")
+    assert find_instruction("why don't you run the linter before you push?") == order
+    assert find_instruction("why did you run the linter before you push?") is None
+
+
+@pytest.mark.parametrize("text", ["add unit tests for this", "open the docs and the tests with it"])
+def test_an_order_that_loses_its_last_words_is_not_counted(text: str) -> None:
+    assert find_instruction(text) is None
+
+
+def test_an_order_that_leans_on_the_sentence_before_it_is_told_with_that() -> None:
+    stated = propose_from("We drop docker. Just run the server directly going forward. Thanks")
+    assert [c.sentence for c in stated.candidates if c.predicate == "rule"] == [
+        "We drop docker. Just run the server directly going forward."
+    ]
 
 
 @pytest.mark.parametrize(
