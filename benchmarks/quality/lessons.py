@@ -27,6 +27,7 @@ from benchmarks.model_use.stand_in_model import count_prompt_tokens
 from benchmarks.quality import help as replays
 from benchmarks.quality import product_runs
 from consolidator.database import Database
+from consolidator.memory.calls.directory import plain_path
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.memory.facts import list_facts
@@ -153,7 +154,7 @@ async def run(
         settings = {} if asked is None else {"openai_base_url": model.url, "model": MODEL}
         async with replays.open_learned(server, folder, train, **settings) as (database, first, later):
             result = await replays.replay(database, server.home, first, later)
-            coverage = await measure(database, result, lessons, first[-1].directory)
+            coverage = await measure(database, result, lessons, plain_path(first[-1].directory))
             report = build_report(lessons, coverage, show=show)
             await _add_model_outcome(report, database, len(first), model.requests)
             return report

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls.symbols import shell_command
@@ -17,6 +18,8 @@ _CD = re.compile(
     r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd)\s+(?:--\s+)?(\"[^\"\n]+\"|'[^'\n]+'|[^\s;&|()]+)"
     r"\s*(?:>\s*/dev/null\s*)?(?:&&|;|\n)"
 )
+_DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
+_MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
 _LATER_CD = re.compile(r"(?:[;&|\n(]|^)\s*(?:cd|pushd|popd)\b")
 
 
@@ -35,7 +38,7 @@ def call_directory(tool: str, arguments: Any) -> str | None:
 def line_directory(line: str, start: str | None = None) -> str | None:
     """Return where a command line runs after the `cd`s that start it; `start` is where it starts."""
     position = 0
-    directory = start
+    directory = plain_path(start) if start and _DRIVE.match(start) else start
     while match := _CD.match(line, position):
         directory = _join(directory, _normalize(match[1].strip("'\"")))
         position = match.end()
@@ -50,8 +53,8 @@ def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> 
     line = shell_command(tool, arguments)
     if line is None or not cwd or not root or changes_folder(line):
         return None
-    directory = _join(_normalize(cwd), call_directory(tool, arguments) or ".")
-    return place_below(directory, root) if directory.startswith("/") and "$" not in directory else None
+    directory = _join(_normalize(plain_path(cwd, root)), call_directory(tool, arguments) or ".")
+    return place_below(directory, root) if is_absolute(directory) and "$" not in directory else None
 
 
 def changes_folder(line: str) -> bool:
@@ -61,8 +64,28 @@ def changes_folder(line: str) -> bool:
 
 def place_below(directory: str, root: str) -> str:
     """Return where a directory lies below a folder: "" for the folder itself, the whole path for one elsewhere."""
-    path, above = posixpath.normpath(directory), posixpath.normpath(root).rstrip("/")
+    path, above = plain_path(directory, root), plain_path(root).rstrip("/")
     return path[len(above) + 1 :] if f"{path}/".startswith(f"{above}/") else path
+
+
+@lru_cache(maxsize=65536)
+def plain_path(path: str, beside: str | None = None) -> str:
+    """Return a path with slashes and without `.` and `..` as far as they can be resolved; "" for where one is.
+
+    One on a drive of Windows is "D:/app". Git Bash and WSL call that "/d/app" and "/mnt/d/app", which elsewhere are
+    other folders: they are read so `beside` a path that has a drive.
+    """
+    if beside is not None and _DRIVE.match(beside):
+        path = _MOUNTED_DRIVE.sub(r"\1:", path, count=1) if _MOUNTED_DRIVE.match(path) else path
+    if _DRIVE.match(path):
+        path = path[0].upper() + path[1:].replace("\\", "/")
+    path = posixpath.normpath(path)
+    return "" if path == "." else path
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path begins at the root or a drive."""
+    return path.startswith("/") or _DRIVE.match(path) is not None
 
 
 def names_path_in(place: str, words: Iterable[str]) -> bool:
@@ -113,8 +136,8 @@ def _normalize(path: str) -> str:
 
 def _join(start: str | None, path: str) -> str:
     """Return a path as seen from a directory, with its leading `..` resolved."""
-    if start is None or path.startswith(("/", "~", "$", "-")) or re.match(r"[A-Za-z]:", path):
-        return path
+    if start is None or path.startswith(("~", "$", "-")) or is_absolute(path):
+        return plain_path(path, start) if _DRIVE.match(path) or _DRIVE.match(start or "") else path
     parts = start.split("/") if start else []
     for part in path.split("/"):
         if part == ".." and parts and parts[-1] not in ("..", "", "~"):

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from consolidator.memory.calls.directory import changes_folder, name_folders
+from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.harm import name_harm
@@ -157,7 +157,7 @@ def _collect(history: History) -> dict[str, _Command]:
 
 def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
     """Return where a segment ran, below the project's folder; nothing where that did not matter, or is not certain."""
-    is_told = _FOLDER_OPTIONS.intersection(segment.options) or any(path.startswith("/") for path in segment.paths)
+    is_told = _FOLDER_OPTIONS.intersection(segment.options) or any(map(is_absolute, segment.paths))
     place = None if is_told or changes_folder(call.line) else session.relative(call.directory)
     return [place] if place is not None and is_inside(place) else []
 

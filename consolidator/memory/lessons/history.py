@@ -6,14 +6,14 @@ worktree, is seen from there.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
+from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.lessons.headlines import Headline, line_hash
 from consolidator.memory.lessons.lesson import Lesson, LessonKind
 from consolidator.memory.lessons.segments import Segment, purpose_of
@@ -23,7 +23,6 @@ from consolidator.memory.solutions.line_kinds import NOT_THERE
 MAX_EVIDENCE = 5  # calls that a lesson cites
 MAX_CALLS_LEARNED = 40_000  # of all sessions together, the latest sessions' calls
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WORKTREE = re.compile(r"^(?:\.[\w-]+/)?\.?worktrees/[^/]+(?:/|$)")  # a checkout of the project within its folder
 _ACTING = ("shell", "edit", "skill", "tool")
 
@@ -42,7 +41,7 @@ class TracedSession:
         """Return a path as seen from the project's folder: "" for the folder itself; as it is where it lies outside."""
         if path is None:
             return None
-        path = plain_path(path)
+        path = plain_path(path, self.base)
         if self.base is not None and (path == self.base or path.startswith(self.base + "/")):
             return _WORKTREE.sub("", path[len(self.base) + 1 :])
         return path
@@ -151,18 +150,9 @@ class Cases:
         )
 
 
-@lru_cache(maxsize=65536)
-def plain_path(path: str) -> str:
-    """Return a path with slashes and without `.` and `..` as far as they can be resolved; "" for where one is."""
-    if _DRIVE.match(path):
-        path = path.replace("\\", "/")
-    path = posixpath.normpath(path)
-    return "" if path == "." else path
-
-
 def is_inside(path: str | None) -> bool:
     """Whether a path as seen from the project's folder lies in it."""
-    return path is not None and not path.startswith(("/", "~", "$", "..", "\\")) and _DRIVE.match(path) is None
+    return path is not None and not path.startswith(("~", "$", "..", "\\")) and not is_absolute(path)
 
 
 def most_common(counts: Counter[str]) -> str:

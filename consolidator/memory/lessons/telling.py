@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import name_folders, names_path_in, place_below
+from consolidator.memory.calls.directory import is_absolute, name_folders, names_path_in, place_below, plain_path
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
@@ -82,7 +82,7 @@ def answer_failure(
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None
-    if project and place is not None and place.startswith("/"):
+    if project and place is not None and is_absolute(place):
         place = place_below(place, project)
     keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
@@ -159,14 +159,14 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
         return
     for lesson in lessons:
         index = lesson.match.get("index", {})
-        for path in paths:
+        for path in (plain_path(path, project) for path in paths):
             name = path.rstrip("/").rsplit("/", 1)[-1]
             place = index.get(name) or _find_other_ending(index, path)
             if place is None:
                 continue
             if not path.endswith(place):
                 yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
-            elif project and path.startswith("/") and not path.startswith(project):
+            elif project and is_absolute(path) and not path.startswith(project):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
         missing = f"/{lesson.match.get('path')}/"

@@ -16,7 +16,7 @@ from typing import Any
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
@@ -189,7 +189,7 @@ class TraceFold:
     def _trace_shell(self, traced: TracedCall, call: CompletedCall, line: str, place: str | None) -> None:
         traced.kind = "shell"
         given = call_directory(call.tool, call.arguments) if isinstance(call.arguments, Mapping) else None
-        start = given if given and given.startswith("/") and not line.lstrip().startswith("cd ") else place
+        start = given if given and is_absolute(given) and not line.lstrip().startswith("cd ") else place
         segments, directory = split_line(line, start)
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls.argument_summary import shorten
-from consolidator.memory.calls.directory import name_folder
+from consolidator.memory.calls.directory import is_absolute, name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
@@ -52,7 +52,7 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
         return "the same call" + " with other indentation or line breaks" * (record.change == "spacing")
     if is_shell_symbol(record.symbol):
         directory, place = record.resolver_directory, record.moved_to
-        if place is not None and not place.startswith("/"):
+        if place is not None and not is_absolute(place):
             return f"ran `{shorten(resolving, MAX_COMMAND)}` in {name_folder(place)}"
         directory = place or directory
         is_elsewhere = directory is not None and directory != record.directory

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory, in_directory, name_folder
+from consolidator.memory.calls.directory import call_directory, in_directory, is_absolute, name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
@@ -165,7 +165,7 @@ def form_of_attempt(
     is_elsewhere = None not in (record.place, place) and record.place != place
     if is_elsewhere and first_command(failed) == first_command(worked) and is_wrong_place(record.headline):
         assert place is not None
-        return [] if place.startswith("/") else [FormOfCase(FixForm("place", None, (place,)), ())]
+        return [] if is_absolute(place) else [FormOfCase(FixForm("place", None, (place,)), ())]
     if directory != record.directory:
         worked = in_directory(worked, directory)
     if not is_shell_symbol(record.symbol) or not failed or not worked or failed.split() == worked.split():

@@ -15,7 +15,14 @@ from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory, find_place, in_directory, names_path_in, strip_cd
+from consolidator.memory.calls.directory import (
+    call_directory,
+    find_place,
+    in_directory,
+    is_absolute,
+    names_path_in,
+    strip_cd,
+)
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import shell_command
@@ -46,7 +53,7 @@ class FailedCall:
         A file without a folder may be meant where the call ran.
         """
         line = shell_command(self.tool, self.arguments)
-        if line is None or self.directory is None or not self.root.startswith("/"):
+        if line is None or self.directory is None or not is_absolute(self.root):
             return None
         ran_in = find_place(self.tool, self.arguments, posixpath.join(self.root, self.directory), self.root)
         words = first_command(strip_cd(line))

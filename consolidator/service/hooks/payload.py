@@ -12,6 +12,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.project import derive_project
+from consolidator.memory.calls.directory import is_absolute, place_below, plain_path
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.registry import CLIENTS, HookMoment
@@ -50,6 +51,7 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
     texts = {name: value for name, value in body.items() if isinstance(value, str)}
     session = next(filter(None, (texts.get(field) for field in client.session_fields)), None)
     start = client.read_directory(body, project_directory)
+    start = plain_path(start) if start else start
     project = derive_project(start)
     if session is None or project is None:
         return None
@@ -93,8 +95,8 @@ async def answer_hook(
 
 def _below(project: str, directory: str | None) -> str | None:
     """Return where a directory lies below a project; "" for the project itself, None for one elsewhere."""
-    place, root = (directory or "").rstrip("/") + "/", project.rstrip("/") + "/"
-    return place[len(root) :].rstrip("/") if place.startswith(root) else None
+    place = place_below(directory or "/", project)
+    return None if is_absolute(place) else place
 
 
 async def load_shown(database: Database, call: HookCall) -> tuple[set[str], bool]:

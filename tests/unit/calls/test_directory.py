@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.directory import call_directory, is_other_directory, strip_cd
+from consolidator.memory.calls.directory import (
+    call_directory,
+    find_place,
+    is_other_directory,
+    place_below,
+    plain_path,
+    strip_cd,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +47,27 @@ def test_directories_differ_only_where_that_is_certain() -> None:
     assert not is_other_directory("app", "/srv/app")
     assert not is_other_directory("~/app", "/home/a/app")
     assert not is_other_directory(None, "/srv/app")
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "place"),
+    [
+        ("go build", r"D:\app\src", "src"),
+        ("cd /d/app/src && go build", "D:\\app", "src"),
+        ("cd D:/app/src && go build", "d:\\app\\web", "src"),
+        (r"cd 'D:\app\src' && go build", r"D:\app", "src"),
+        ("cd ../src && go build", r"D:\app\web", "src"),
+        ("cd /mnt/d/app/src && go build", r"D:\app", "src"),
+        ("cd /d/app && go build", r"D:\app\src", ""),
+        ("cd /tmp && go build", r"D:\app", "/tmp"),
+        ("cd /c/app && go build", r"D:\app", "C:/app"),
+    ],
+)
+def test_a_path_on_a_drive_is_one_path_however_a_shell_writes_it(command: str, cwd: str, place: str) -> None:
+    assert find_place("Bash", {"command": command}, cwd, "D:/app") == place
+
+
+def test_a_folder_of_one_letter_is_a_drive_only_where_there_are_drives() -> None:
+    assert find_place("Bash", {"command": "cd /d/app/src && make"}, "/d/app", "/d/app") == "src"
+    assert plain_path("/d/app") == "/d/app"
+    assert place_below("/d/app/src", "D:/app") == "src"

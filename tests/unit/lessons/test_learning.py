@@ -17,7 +17,7 @@ from consolidator.memory.lessons import history
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
-from consolidator.memory.lessons.trace import TraceFold
+from consolidator.memory.lessons.trace import Trace, TraceFold
 from tests.unit.lessons.traced import HOME, START, CallLog
 
 NO_WRAPPER = "error: unrecognized subcommand 'pnpm'"
@@ -314,6 +314,21 @@ def test_a_call_in_its_folder_or_with_paths_from_above_is_not_sent_there(command
     told = answer_failure(lessons, "Bash", {"command": "pytest test_cart.py"}, error, "", HOME)
     assert told is not None
     assert told.text == "Run `pytest test_cart.py` in `web/`."
+
+
+def test_a_folder_on_a_drive_is_learned_however_each_shell_writes_it() -> None:
+    root, error = "D:\\kiln", "pattern ./...: directory prefix . does not contain main module"
+
+    def write(name: str) -> Trace:
+        log = CallLog(name, home=root).fail("go build ./...", error, cwd=root)
+        log.run("go build ./...", cwd=f"{root}\\src").run("cd /d/kiln/src && go build ./...", cwd=root)
+        return log.trace()
+
+    build = of_kind(learn_lessons([write(str(n)) for n in range(3)]), "command")[0]
+    assert build.line == "Build: `go build ./...` in `src/` (worked 6 of 9), never in the project root (0 of 3)."
+    told = answer_failure([build], "Bash", {"command": "cd /d/kiln && go build ./..."}, error, "src", "D:/kiln")
+    assert told is not None
+    assert told.text == "Run `go build ./...` in `src/`."
 
 
 def test_a_program_that_works_in_the_root_is_told_without_folders() -> None:
