@@ -27,7 +27,7 @@ _ASKS = re.compile(
     r"(?: 2>&1)?(?: \| (?:head|tail)(?: -n?\s?\d+)?)?"
 )
 _ADDS = re.compile(
-    r"git worktree add(?: -[bB] [\w./-]+| --?[\w-]+)* \"?(?P<path>[\w./@+-]+)\"?(?: [\w./@-]+)?(?: -b [\w./-]+)?"
+    r"git worktree add(?: -[bB] [\w.][\w./-]*| --?[\w-]+)* \"?(?P<path>[\w./@+-]+)\"?(?: [\w./@-]+)?(?: -b [\w./-]+)?"
     r"(?: 2>&1)?(?: && .*)?"
 )
 _PRINTED = re.compile(r"^(?:To |From |origin\t|)(\S{1,300}?[:/]\S{1,300}?)(?: \((?:fetch|push)\))?$", re.MULTILINE)

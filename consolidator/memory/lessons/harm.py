@@ -73,7 +73,7 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     is_prose = is_prose and all(word.strip(".,;:!?'\"").isalpha() for word in words)
     is_long = len(name) > MAX_NAME or any(len(word) >= MAX_WORD for word in words)
     is_none = is_long or not name.isprintable() or _MARKUP.search(name) is not None
-    return SPEAKS if is_prose or is_none or speaks_to_reader(_SEPARATORS.sub(" ", name)) else None
+    return SPEAKS if is_prose or is_none or speaks_to_reader(name) else None
 
 
 def quote_reason(line: str, limit: int) -> str:
@@ -93,13 +93,20 @@ def quote_reason(line: str, limit: int) -> str:
         return ""
     if commands_memory(clause) or _GOVERNS.search(clause):
         return ""
-    if speaks_to_reader(clause) or speaks_to_reader(_SEPARATORS.sub(" ", clause)):
+    if speaks_to_reader(clause):
         return ""
     return clause if len(clause) <= limit else clause[: limit - 1] + "…"
 
 
 def speaks_to_reader(text: str) -> bool:
-    """Tell whether a text addresses its reader, says what a person wants, or hides words in letters that look alike."""
+    """Tell whether a text addresses its reader, says what a person wants, or hides words in letters that look alike.
+
+    Words may be parted as those of a name are: "the-user-approved".
+    """
+    return _speaks(text) or _speaks(_SEPARATORS.sub(" ", text))
+
+
+def _speaks(text: str) -> bool:
     if any(_LATIN.search(word) and _LOOK_ALIKE.search(word) for word in _LETTERS.findall(text)):
         return True
     if overrides_instructions(text) or overrides_instructions(text.translate(_DIGITS_AS_LETTERS)):

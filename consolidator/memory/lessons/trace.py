@@ -109,7 +109,8 @@ class TraceFold:
         self._start: str | None = state.get("start")
         self._pairer = CallPairer(state.get("count", 0), state.get("pending", []))
         self._places: dict[int, str | None] = {int(seq): place for seq, place in state.get("places", {}).items()}
-        self._words: object = state.get("words", "")  # the last that were said since a call's result
+        self._words: str = state.get("words", "")  # the last that were said since a call's result, redacted and cut
+        self._unread: object = None  # likewise, as they stand in the event
         self._abouts: dict[int, str] = {int(seq): words for seq, words in state.get("abouts", {}).items()}
         self._unmatched: dict[str, dict[str, int]] = state.get("unmatched", {})  # old texts of failed edits, by path
         self._calls: list[Any] = state.get("calls", [])  # as JSON: old ones are never read again
@@ -123,14 +124,14 @@ class TraceFold:
             cwd = event.data.get("cwd")
             self._places[event.seq] = self._redact(cwd)[:300] if isinstance(cwd, str) else self._start
         elif event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE):
-            self._words = event.data.get("text")
+            self._unread = event.data.get("text") or ""
         completed = self._pairer.feed(event)
         if event.type is EventType.TOOL_CALL:
             self._abouts[event.seq] = self._describe(**self._pairer.pending[-1])
         if completed is not None:
             place = self._places.pop(completed.seq, self._start)
             call = self._trace(completed, place, event.occurred_at)
-            about, self._words = self._abouts.pop(completed.seq, ""), ""
+            about, self._words, self._unread = self._abouts.pop(completed.seq, ""), "", None
             if call is not None:
                 call.about = about
                 self._calls.append(call.to_json())
@@ -145,7 +146,7 @@ class TraceFold:
             "count": self._pairer.count,
             "pending": self._pairer.pending,
             "places": {str(seq): place for seq, place in sorted(self._places.items()) if seq in pending},
-            "words": self._read_words(self._words),
+            "words": self._last_words(),
             "abouts": {str(seq): words for seq, words in sorted(self._abouts.items()) if seq in pending},
             "unmatched": self._unmatched,
             "calls": self._calls,
@@ -157,14 +158,20 @@ class TraceFold:
         if shell_command(tool, arguments) is None:
             return ""
         described = arguments.get("description") if isinstance(arguments, Mapping) else None
-        return self._read_words(described) or self._read_words(self._words)
+        return self._read_words(described) or self._last_words()
+
+    def _last_words(self) -> str:
+        """Return the last words that were said, which are read once: cut, they may be redacted otherwise."""
+        if self._unread is not None:
+            self._words, self._unread = self._read_words(self._unread), None
+        return self._words
 
     def _read_words(self, text: object) -> str:
         """Return the end of what was said, redacted: what is done next stands last."""
         if not isinstance(text, str):
             return ""
         end = text if len(text) <= MAX_WORDS_READ else text[-MAX_WORDS_READ:].partition(" ")[2]
-        words = " ".join(self._redact(end).split())
+        words = self._redact(" ".join(self._redact(end).split()))  # a line's end may hide what a word stands for
         return words if len(words) <= MAX_ABOUT else words[-MAX_ABOUT:].partition(" ")[2]
 
     def _trace(self, call: CompletedCall, place: str | None, ended: datetime) -> TracedCall | None:

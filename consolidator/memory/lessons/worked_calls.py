@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.orders import commands_memory
-from consolidator.memory.lessons.harm import speaks_to_reader
+from consolidator.memory.lessons.harm import name_harm, speaks_to_reader
 from consolidator.memory.lessons.history import Cases, History, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, WorkedCall
 from consolidator.memory.lessons.segments import purpose_of
@@ -43,7 +43,8 @@ def learn_worked_calls(history: History) -> list[Lesson]:
                 tally.worked.add(session, call)
                 tally.about.update([call.about] if call.about else [])
                 place = session.relative(call.directory)
-                tally.folders.update([place] if place is not None and is_inside(place) else [])
+                is_told = place is not None and is_inside(place) and name_harm(place) is None
+                tally.folders.update([place] if place is not None and is_told else [])
             else:
                 tally.failed += 1
     lessons = [_build(operation, tallies, history.home) for operation, tallies in operations.items()]

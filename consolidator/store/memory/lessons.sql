@@ -28,9 +28,9 @@ returning (xmax = 0) as added
 with retired as (
     update lesson set retired_at = %(now)s, updated_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
     where project = %(project)s and person = %(person)s and retired_at is null and not id = any(%(kept)s)
-    returning id
+    returning kind
 )
-select count(*) from retired
+select count(*) from retired where kind <> 'call'
 
 -- name: delete_retired
 -- They are not made again from what is left, and may still quote what was erased; what a person forgot holds no text.

@@ -78,4 +78,4 @@ select id, agent || ': ' || (body ->> 'line') as line, body as content from solu
 where retired_at is null and starts_with(audience, 'all') order by id
 
 -- name: lessons
-select id, project || ': ' || line as line, body as content from lesson where retired_at is null order by id
+select id, project || ': ' || line as line, body as content from lesson where retired_at is null and kind <> 'call' order by id

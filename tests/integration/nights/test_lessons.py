@@ -13,9 +13,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import learning as window_learning
+from consolidator.jobs.merging import lesson_merge
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.memory.lessons import learning
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson
 from consolidator.memory.lessons.trace import Trace, TracedCall
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import ALL_AGENTS, LessonFilter
@@ -27,6 +28,7 @@ from consolidator.service.memory.lessons import list_commands, list_friction, li
 from consolidator.service.memory.remember import forget
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
+from consolidator.store.memory.rederive import load_published
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_number, run_next_night
 from tests.support import call_and_result, log_events, read_memory, user_message
@@ -196,3 +198,20 @@ async def test_a_lesson_that_is_learned_no_more_is_retired(
         changes = await merge_agent(conn, ALL_AGENTS, run_id="night", now=database.clock.now(), settings=settings)
     assert changes.counts["lessons"] == Counter(retired=1)
     assert await lines(database) == []
+
+
+async def test_calls_that_worked_are_counted_among_no_lessons(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Lesson(WORKED_CALL, "make test", "`make test` worked 2 of 2 times.", 0.0, 1, match={"calls": []})
+    monkeypatch.setattr(lesson_merge, "learn_worked_calls", lambda history: [call])
+    await log_runs(database, "a", "make test")
+    await run_next_night(database, clock, settings)
+    async with database.transaction() as conn:
+        published = (await load_published(conn))["lessons"].values()
+        assert [item.line for item in published] == [f"{SHOP}: `make test` (in 1 sessions)"]
+        monkeypatch.setattr(lesson_merge, "learn_worked_calls", lambda history: [])
+        await scopes.touch(conn, await scopes.list_of_sessions(conn, ["a"]))
+        changes = await merge_agent(conn, ALL_AGENTS, run_id="night", now=database.clock.now(), settings=settings)
+    assert changes.counts["lessons"] == Counter()
+    assert await query_number(database, "select count(*) from lesson where kind = 'call' and retired_at is null") == 0

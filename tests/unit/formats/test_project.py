@@ -10,7 +10,13 @@ import pytest
 
 from consolidator.formats.common.fields import fit_payload, occurred_at_field, to_utc_iso
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.remotes import asks_remote, find_repository, normalise_remote, read_printed
+from consolidator.formats.common.remotes import (
+    asks_remote,
+    find_repository,
+    find_worktree,
+    normalise_remote,
+    read_printed,
+)
 from consolidator.hooks.warn import _find_repository
 from consolidator.models.payload import EventType, check_payload
 
@@ -172,3 +178,16 @@ def test_only_what_git_prints_of_this_checkouts_origin_counts(line: str, asks: b
 )
 def test_the_address_stands_where_git_prints_it(printed: str, address: str | None) -> None:
     assert read_printed(printed) == address
+
+
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ("git worktree add -b fix ../fix main", "/home/ada/fix"),
+        ("cd /home/ada/shop && git worktree add --detach -f '../fix' && cd ../fix".replace("'", '"'), "/home/ada/fix"),
+        ("git worktree add ../fix -b fix 2>&1", "/home/ada/fix"),
+        ("git worktree add" + " -b" * 5000 + " !", None),  # read in no time
+    ],
+)
+def test_a_worktree_is_where_the_call_of_git_made_it(line: str, folder: str | None) -> None:
+    assert find_worktree(line, "/home/ada/shop") == folder
