@@ -159,6 +159,11 @@ def order_key(order: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _EMPTY or word in _LIMITS) or tuple(words)
 
 
+def limits_of(order: str) -> frozenset[str]:
+    """Return the words by which an order says when, where or for what it holds."""
+    return _LIMITS.intersection(split_words(order))
+
+
 def is_same_order(first: str, second: str) -> bool:
     """Tell whether two orders say the same: most of their words, the same numbers, and both or none a denial."""
     one, other = _stems(first), _stems(second)

@@ -20,7 +20,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
-from consolidator.memory.facts.instructions import MAX_MORE_WORDS, order_key
+from consolidator.memory.facts.instructions import MAX_MORE_WORDS, limits_of, order_key
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
@@ -81,6 +81,7 @@ FAILURE_NOTE = "A known error: data from earlier sessions, not a request."
 _STEP = re.compile(r"run `⟨[^⟩]*⟩`|first run `(?P<program>git|gh|sleep|kill|pkill)\b")
 _CURE = re.compile(r"ran `(?P<call>[^`]*[^`…])`(?:; then the same call worked)?")  # one whole call
 _DAILY = re.compile(r"git (?:add|commit|push|pull|fetch|status|diff|log|checkout|switch)\b|(?:Edit|Write|MultiEdit)\b")
+_COMPARES = re.compile(r"\b(?:over|than|instead)\b", re.IGNORECASE)
 _CODE = re.compile(r"`([^`]+)`")
 _IS_NAME = re.compile(r"^[^\s]*(?:\w/\w|\w\.\w|[a-z][A-Z]|\w_\w)[^\s]*$")
 WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this prompt:", "Known here:"
@@ -250,8 +251,11 @@ def _said_once(facts: Sequence[FactRow]) -> list[FactRow]:
 
 def _adds_little(fact: FactRow, shorter: FactRow) -> bool:
     words, others = _wish_words(fact), _wish_words(shorter)
+    if _COMPARES.search(fact.sentence) or _COMPARES.search(shorter.sentence):  # npm over pnpm, or pnpm over npm
+        return order_key(fact.sentence) == order_key(shorter.sentence)
     return (
         is_negated(fact.sentence) == is_negated(shorter.sentence)
+        and limits_of(fact.sentence) == limits_of(shorter.sentence)
         and numbers(fact.sentence) == numbers(shorter.sentence)
         and len(words) <= len(others) + MAX_MORE_WORDS
         and all(has_form(word, words) for word in others)

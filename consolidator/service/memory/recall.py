@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, TypedDict, Unpack
 
@@ -235,12 +236,18 @@ async def _find_calls(database: Database, question: PromptWords, scope: MemorySc
     for id, lesson in (await load_lessons(database, scope, (WORKED_CALL,))).items():
         scored = []
         for call in read_calls(lesson):
-            shared = question.words & set(split_words(f"{lesson.purpose or ''} {call.searched}"))
+            shared = question.words & _split_call(f"{lesson.purpose or ''} {call.searched}")
             if len(shared) >= least and (coverage := question.coverage(shared)) >= MIN_LESSON_COVERAGE:
                 scored.append((round(coverage, 1), call, id))
         best += sorted(scored, key=lambda entry: (-entry[0], -entry[1].worked))[:1]
     best.sort(key=lambda entry: (-entry[0], -entry[1].worked))
     return [call_item(id, call.line, coverage) for coverage, call, id in best[:MAX_LEADING_LESSONS]]
+
+
+@lru_cache(maxsize=8192)
+def _split_call(text: str) -> frozenset[str]:
+    """Return the words of a call: a project has up to some thousand, and each question looks at all."""
+    return frozenset(split_words(text))
 
 
 async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
@@ -267,7 +274,8 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     turns = [
         turn for turn in ranked.turns if turn.number in of_turns and _is_short_word(turn) and turn.event not in proofs
     ]
-    items = [fact_item(fact, of_facts[fact.number]) for fact in facts]
+    best = max(of_facts.values(), default=1.0)  # of facts the nearest stands beside the nearest turn
+    items = [fact_item(fact, of_facts[fact.number] / best) for fact in facts]
     items += [turn_item(turn, of_turns[turn.number]) for turn in turns]
     nearest: list[RecallItem] = []
     for item in sorted(items, key=lambda item: -item.score):
