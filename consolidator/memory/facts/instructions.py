@@ -88,6 +88,7 @@ _AT_HAND = re.compile(r"\b(?:this|that|these|those|here|there|it)\b|\d{3,}|https
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|never|no|without|avoid|stop)\b|n't\b", re.IGNORECASE)
 _LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
+_DENIALS = frozenset(split_words("not never no"))
 _SAYS_HOW = word_set("before after only every each without until first in with as by")
 _EMPTY = STOP_WORDS | frozenset(split_words("always please use kindly make sure ensure also then file files"))
 _OCCASION = {
@@ -161,7 +162,7 @@ def order_key(order: str) -> tuple[str, ...]:
 
 def limits_of(order: str) -> frozenset[str]:
     """Return the words by which an order says when, where or for what it holds."""
-    return _LIMITS.intersection(split_words(order))
+    return _LIMITS.intersection(split_words(mend_contractions(order))) - _DENIALS
 
 
 def is_same_order(first: str, second: str) -> bool:
