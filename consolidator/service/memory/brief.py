@@ -299,7 +299,7 @@ def _has_clean_cure(row: SolutionRow) -> bool:
     if row.confirmed or fix is None or fix["worked"] < fix["tried"] or NO_FILE.search(row.headline):
         return False
     cure = _CURE.fullmatch(fix["last_time"])
-    return cure is not None and "[redacted:" not in cure["call"] and NOT_THERE.search(row.headline) is not None
+    return cure is not None and "redacted" not in cure["call"].casefold() and NOT_THERE.search(row.headline) is not None
 
 
 def _says_more(row: ProcedureRow, lines: Sequence[str]) -> bool:
