@@ -168,8 +168,8 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_met_errors(conn, scope.agent or "", scope.project or "", limit=MAX_MET_ERRORS)
-        filters = ProcedureFilter(scope.agent, scope.project, scope.peer, limit=MAX_PROCEDURES_READ)
-        procedures = [row for row in await listing.list_procedures(conn, filters) if row.project == scope.project]
+        filters = ProcedureFilter(scope.agent, scope.project, scope.peer, True, limit=MAX_PROCEDURES_READ)
+        procedures = await listing.list_procedures(conn, filters)
     unsaid = [row for row in rows if is_owner and not is_said(row, by_id.values())]
     fixes = [row for row in unsaid if row.confirmed and _tells_a_step(row)][:MAX_FIXES]
     cures = [row for row in unsaid if _has_clean_cure(row)][:MAX_CURES]
