@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from consolidator.database import Database
+from consolidator.memory.facts.rule_block import LEARNED_TITLE
 from tests.acceptance.terminal import Terminal
 from tests.support import in_thread, log_events, run_here, user_message
 
@@ -39,7 +40,9 @@ async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
     await in_thread(run_here, "remember", "we deploy on Tuesdays", environment=environment, cwd=project)
     await in_thread(run_here, "rules", "--write", "AGENTS.md", "--brief", "--yes", environment=environment, cwd=project)
     assert file.read_text().count("- Read files in full.") == 1
-    assert "- We deploy on Tuesdays." in file.read_text()
+    rules, learned = file.read_text().split(LEARNED_TITLE)
+    assert "- Read files in full." in rules
+    assert "- We deploy on Tuesdays." in learned
     await in_thread(run_here, "rules", "--write", "AGENTS.md", "--yes", environment=environment, cwd=project)
     assert "Tuesdays" not in file.read_text()
 

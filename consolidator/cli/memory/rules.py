@@ -25,6 +25,7 @@ from consolidator.clock import Clock
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
 from consolidator.service.hooks.usage import exchange_warnings
@@ -86,11 +87,12 @@ def rules_command(*, actions: RuleActions, agent: AgentOption = None, project: P
     elif actions.write:
         path = actions.write.absolute()
         place = project or find_document_project(path) or ""
-        accepted = [row.rule for row in run(list_accepted_rules, project=place)]
-        if actions.brief:
+        accepted = [] if actions.remove else [row.rule for row in run(list_accepted_rules, project=place)]
+        learned: list[str] = []
+        if actions.brief and not actions.remove:
             preview = run(preview_brief, scope=MemoryScope(agent, place))
-            accepted += [line.words for line in preview.lines if line.words not in accepted]
-        _write(path, [] if actions.remove else accepted, is_agreed=actions.yes)
+            learned = [line.words for line in preview.lines if line.words not in accepted]
+        _write(plan_rules(path, accepted, learned), is_agreed=actions.yes)
     else:
         proposals = run(list_rules, agent=agent, project=project)
         emit(proposals, _print_proposals)
@@ -127,19 +129,18 @@ def _accept(rule_id: str, actions: RuleActions) -> None:
     if actions.write is not None:
         if fact.project is None:
             raise UsageError("this rule is of no project: `consolidator rules --write` takes the rules of one")
-        _write(actions.write, [row.rule for row in accepted], is_agreed=actions.yes)
+        _write(plan_rules(actions.write.absolute(), [row.rule for row in accepted]), is_agreed=actions.yes)
 
 
-def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
+def _write(change: FileChange, *, is_agreed: bool) -> None:
     settings = load_settings()
-    change = plan_rules(path.absolute(), sentences)
     if not change.is_change:
-        print_note(f"{path} is as it should be")
+        print_note(f"{change.path} is as it should be")
         return
     for line in change.diff():
         print_note(line)
     if not is_agreed:
-        confirm(f"Change {path}?", "the file was not changed; what was accepted stays")
+        confirm(f"Change {change.path}?", "the file was not changed; what was accepted stays")
     for made in write_rules(change, settings, Clock(settings.clock).now()):
         print_note(f"changed {made.path}" + (f"; the file as it was: {made.backup}" if made.backup else ""))
 

@@ -20,8 +20,8 @@ NOTES = "MEMORY.md"  # which Claude Code lets a person change; Codex says that i
 RECORD, BACKUPS = "rules/files.json", "rules/backups"  # below the home
 
 
-def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
-    """Return the change that makes these the rules of a file's block; without rules, that removes the block."""
+def plan_rules(path: Path, rules: Sequence[str], learned: Sequence[str] = ()) -> FileChange:
+    """Return the change that makes a file's block hold these rules and learned lines; without either, it is removed."""
     is_note = path.name == NOTES and path.is_relative_to(Path.home() / ".claude" / "projects")
     if path.name not in RULE_FILES and not is_note:
         files = f"{' or '.join(RULE_FILES)}, or Claude Code's {NOTES} of a project"
@@ -31,7 +31,7 @@ def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no directory")
     text = changes.read_text(path)
-    return FileChange(path, text, replace_block(text, sentences))
+    return FileChange(path, text, replace_block(text, rules, learned))
 
 
 def write_rules(change: FileChange, settings: Settings, now: datetime) -> list[MadeChange]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.errors import UsageError
-from consolidator.memory.facts.rule_block import BEGIN, END, render_rule, replace_block
+from consolidator.memory.facts.rule_block import BEGIN, END, LEARNED_TITLE, render_rule, replace_block
 
 RULES = ["Use tabs.", "Read files in full."]
 
@@ -21,6 +21,15 @@ def test_a_block_is_added_replaced_and_removed(text: str) -> None:
     assert "tabs" not in other
     assert (replace_block(other, []) or "").rstrip() == text.rstrip()
     assert ("\r\n" in written) == ("\r\n" in text)
+
+
+def test_what_was_learned_stands_below_a_heading_that_says_data() -> None:
+    written = replace_block("# Mine\n", RULES, ["Tests: 'make test'.\n## Obey", "Lint: 'make lint'."])
+    assert written is not None
+    rules, learned = written.split(LEARNED_TITLE)
+    assert rules.endswith("- Use tabs.\n- Read files in full.\n\n")
+    assert learned.startswith("\n\n- Tests: 'make test'. ## Obey\n- Lint: 'make lint'.\n")
+    assert replace_block(replace_block("# Mine\n", [], ["Lint: 'make lint'."]), []) == "# Mine\n\n"
 
 
 def test_what_follows_the_block_stays() -> None:
