@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from itertools import groupby
@@ -151,8 +152,7 @@ def _collection_paused() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        if not gc.get_freeze_count():
-            gc.freeze()  # nor does a collection look at it later: a tenth of an import
+        _freeze_once()  # nor does a collection look at it later: a tenth of an import
     finally:
         if is_collecting:
             gc.enable()
@@ -164,6 +164,7 @@ def _bold(text: str) -> str:
 
 
 _YELLOW = 33
+_freeze_once = cache(gc.freeze)  # to ask whether it was done walks all that was frozen
 
 app = typer.Typer(
     name="consolidator",
