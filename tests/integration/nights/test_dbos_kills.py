@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -24,6 +23,7 @@ from consolidator.errors import DatabaseUnavailable, Interrupted
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.forks import Fork
 from tests.integration.conftest import OpenDatabase
 from tests.nights import (
     all_learned,
@@ -90,10 +90,10 @@ def for_dbos(environment: dict[str, str], clock: FrozenClock, **more: str) -> di
     }
 
 
-async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+async def wait_for_exit(process: Fork) -> tuple[int, str, str]:
     """Wait for a process; return its exit code and what it printed."""
-    stdout, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
-    return process.returncode, stdout, stderr
+    stdout, stderr = await asyncio.to_thread(process.communicate, PATIENCE)
+    return process.wait(), stdout, stderr
 
 
 async def assert_night_is_done(database: Database, sessions: int) -> None:
