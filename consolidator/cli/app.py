@@ -219,17 +219,13 @@ def main() -> None:
         reason = error if isinstance(error, ConsolidatorError) else full
         if reason is None:
             raise
-        _print_error(reason)
+        write_error(f"error: {reason}")
         sys.exit((full or reason).exit_code)
     finally:
         if (failure := flush_output()) is not None:
             full = as_disk_full(failure) or DiskFull(f"cannot write to standard output: {failure.strerror}")
-            _print_error(full)
+            write_error(f"error: {full}")
             sys.exit(full.exit_code)
-
-
-def _print_error(error: ConsolidatorError) -> None:
-    write_error(f"error: {error}")
 
 
 def _require_utf8(arguments: list[str]) -> None:

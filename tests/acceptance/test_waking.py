@@ -185,7 +185,7 @@ async def test_two_services_share_sessions_and_one_goes_on_when_the_other_is_sto
             services[0].send_signal(signal.SIGTERM)
             for name in names:
                 await nights.wait_until_counted(database, SETTLED, name)
-            await in_thread(services[0].communicate, None, PATIENCE)
+            await in_thread(services[0].communicate, PATIENCE)
             assert services[0].returncode == 0
             assert services[1].poll() is None
     for name in names:
