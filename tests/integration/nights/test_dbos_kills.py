@@ -34,6 +34,7 @@ from tests.nights import (
     query_rows,
     start_cli,
     wait_for_lock_waiters,
+    wait_until_counted,
     wait_until_signal_taken,
     workday_events,
 )
@@ -211,7 +212,8 @@ async def test_who_dies_while_it_ends_the_night_leaves_that_to_another(
         start_cli("run", "consolidation", environment=environment) as first,
         start_cli("run", "consolidation", environment=environment) as second,
     ):
-        await wait_for_lock_waiters(database.dsn)
+        waiting = "select count(*) from pg_locks where relation = 'seal'::regclass and not granted"
+        await wait_until_counted(database, waiting)  # and not for each other, as they start
         conductor = await find_pid(database, "night")
         dying, other = (first, second) if first.pid == conductor else (second, first)
         dying.kill()
