@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
@@ -24,7 +23,6 @@ Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
-MIN_NEAR = 0.75  # of the letters of two names
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
@@ -197,21 +195,20 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:
-    """Return the skill of nearly the same name that worked right after the failures, in several sessions."""
+    """Return the skill of the same name in a plugin that worked right after the failures, in several sessions."""
     roots: dict[str, set[str]] = defaultdict(set)
     for failure in failures:
         later = (call for _, call in failure.session.acting(failure.position + 1, 2))
-        near = (call.name for call in later if call.kind == "skill" and call.ok and _are_near(call.name, skill))
+        near = (call.name for call in later if call.kind == "skill" and call.ok and _plain(call.name) == _plain(skill))
         if (name := next(near, skill)) != skill:
             roots[name].add(failure.session.root)
     best = min(roots, key=lambda name: (-len(roots[name]), name), default=None)
     return best if best is not None and len(roots[best]) >= MIN_SESSIONS else None
 
 
-def _are_near(name: str, other: str) -> bool:
-    """Whether two names differ by a plugin before them, by separators, or by few letters."""
-    plain, other_plain = (re.split(r"[:/]", each)[-1].casefold().replace("_", "-") for each in (name, other))
-    return plain == other_plain or SequenceMatcher(None, plain, other_plain).ratio() >= MIN_NEAR
+def _plain(skill: str) -> str:
+    """Return a skill's name without its plugin, however it parts its words."""
+    return re.split(r"[:/]", skill)[-1].casefold().replace("_", "-")
 
 
 def _operations_without(history: History, wrapper: str, program: str) -> list[str]:
