@@ -10,7 +10,6 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import is_absolute, name_folders, names_path_in, place_below, plain_path
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -92,8 +91,8 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        is_met = lesson.kind == "always_fails" and (lesson.match["headline"] in keys or "host" in lesson.match)
-        if is_met and _matches(lesson, failed) and ("host" not in lesson.match or gives_no_answer(keys)):
+        is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
+        if is_met and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -189,18 +188,13 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] not in ("skill", "path")
         and is_same
-        and match.get("host") in (None, host_of(segment))
-        and ("name" not in match or match["name"] in names_in(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )
 
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
-    """Return an always-failing lesson for one call: of a wrapper or a name, with the call that it should have been."""
-    if lesson.instead and lesson.match["kind"] == "name":
-        name = rf"(?<![\w/.:-]){re.escape(lesson.match['name'])}(?![\w/.:-])"
-        return Told(lesson, lesson.line, segment.shown and re.sub(name, lesson.instead, segment.shown))
+    """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
@@ -223,6 +217,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
-    if kind == "name":
-        return match["program"], match["name"]
     return (match[kind],) if kind in ("program", "skill") else ()
