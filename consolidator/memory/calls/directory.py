@@ -57,6 +57,15 @@ def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> 
     return place_below(directory, root) if is_absolute(directory) and "$" not in directory else None
 
 
+def find_left_folder(line: str, cwd: str) -> str | None:
+    """Return where a command line leaves a shell that was in `cwd`; None where that is not certain."""
+    line = f"{line}\n"
+    if line.lstrip().startswith("("):
+        return cwd
+    directory = None if changes_folder(line) else line_directory(line, cwd)
+    return directory if directory is not None and is_absolute(directory) and "$" not in directory else None
+
+
 def changes_folder(line: str) -> bool:
     """Whether a command line changes its directory after the `cd`s that start it: its parts run in several."""
     return _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]) is not None

@@ -78,7 +78,7 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(known, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    outcomes = judge_segments(segments, False, error, False)
+    outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None

@@ -362,6 +362,22 @@ def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> No
     assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
 
 
+def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_otherwise() -> None:
+    log = CallLog("s1").run("cd web && make a").run("make b").fail("cd x && make c", "1 problem").run("make d")
+    log.run("(cd lib && make e)").run("make f").run("cd /tmp && make g", "\nShell cwd was reset to /home/ada/shop")
+    log.run("make h").run("cd web", cwd=f"{HOME}/lib").run("make i", cwd=f"{HOME}/lib").run("make j", cwd=f"{HOME}/app")
+    for cuts in ((), (2, 5, 8, 11), tuple(range(1, 22))):
+        places = [str(call.directory).removeprefix(f"{HOME}/") for call in log.trace(*cuts).calls]
+        assert places == [
+            *("web", "web", "web/x", "web", "web/lib", "web", "/tmp", HOME, "lib", "lib/web", "app"),
+        ]
+
+
+def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:
+    log = CallLog("s1").call("shell", {"command": "cd web && make"}).call("shell", {"command": "make"})
+    assert [call.directory for call in log.trace().calls] == [f"{HOME}/web", HOME]
+
+
 def test_a_failed_change_of_directory_blames_no_program() -> None:
     log = CallLog("s").fail("cd web && pnpm run test", "(eval):cd:1: no such file or directory: web")
     assert [segment.ok for segment in log.trace().calls[0].segments] == [None]
