@@ -22,6 +22,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import paths_of
 from consolidator.memory.lessons.trace import NOT_MATCHED, TracedCall
 
 MIN_SESSIONS = 3
@@ -69,7 +70,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
         place, errors = session.relative(call.directory), "\n".join(headline.text for headline in call.headlines)
-        paths = [path for segment in call.segments for path in segment.paths]
+        paths = paths_of(call.segments)
         if call.kind == "shell" and is_inside(place) and is_left_behind(place or "", paths, errors):
             left.add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):

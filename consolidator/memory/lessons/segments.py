@@ -120,6 +120,11 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     return segments, line_directory(line, directory)
 
 
+def paths_of(segments: Sequence[Segment]) -> list[str]:
+    """Return the paths that a line's programs were given, without those that only look."""
+    return [path for segment in segments if not segment.is_trivial for path in segment.paths]
+
+
 def judge_segments(
     segments: Sequence[Segment], line: str, ok: bool, text: str, failure_text: bool
 ) -> list[bool | None]:

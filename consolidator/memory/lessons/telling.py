@@ -26,7 +26,7 @@ from consolidator.memory.lessons.habits import LEFT_BEHIND
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
+from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
@@ -108,7 +108,7 @@ def _answer_of_folder(
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
     lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
     place = line_directory(line, directory) or ""
-    paths = [path for segment in segments for path in segment.paths]
+    paths = paths_of(segments)
     if lesson is None or not directory or is_absolute(place) or not is_left_behind(place, paths, error):
         return None
     if place == directory:

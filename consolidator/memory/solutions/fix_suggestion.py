@@ -29,7 +29,6 @@ from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, call_texts, first_command
-from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
@@ -86,21 +85,16 @@ class Suggestion:
 
 
 def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
-    """Return the best fix of a solution (as JSON) that binds to an error's text; None without fixes.
-
-    One that is not confirmed binds where it took the place of what was not there: of six such calls all were right.
-    """
+    """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = solution["fixes"]
     line = headline(error)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        if not is_plain or "words" not in (fix.get("form") or {}):  # not of an older memory
+        if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
-        if not (fix["confirmed"] or _mends_at_once(form, fix, line)):
-            continue
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
         else:
@@ -122,12 +116,6 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
-
-
-def _mends_at_once(form: FixForm, fix: Mapping[str, Any], line: str) -> bool:
-    """Whether a call that always worked, if in one session, took the place of what was not there or not understood."""
-    is_missing = NOT_THERE.search(line) is not None and NO_FILE.search(line) is None
-    return form.kind == "call" and is_missing and fix["worked"] == fix["tried"]
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:

@@ -388,14 +388,14 @@ def _names_in(text: str, prompt: str) -> bool:
 async def _find_known_fixes(
     database: Database, scope: MemoryScope, error: str, call: FailedCall | None = None
 ) -> list[SolutionRow]:
-    """Return the solutions of exactly this error, bound to it and to the failed call; without one the confirmed."""
+    """Return the confirmed solutions of exactly this error, bound to it and to the failed call."""
     filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=DEFAULT_LIMIT)
     rows = await find_solutions(database, error, filters, call=call)
     text = redact(error)
     if call is None:  # which tool failed is not said: the error alone has to be the same
         return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
     exact = fingerprint(failed_symbol(call.tool, redact_arguments(call.arguments, redact), text), text)
-    return [row for row in rows if row.fingerprint == exact]
+    return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 
 async def _weigh_words(

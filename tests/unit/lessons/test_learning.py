@@ -373,6 +373,29 @@ def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_o
         ]
 
 
+def write_kept_folder(log: CallLog) -> None:
+    log.run("cd web && make").fail("cd web && make b", "bash: line 1: cd: web: No such file or directory").run("make b")
+    log.fail("git add web/a.ts", "fatal: pathspec 'web/a.ts' did not match any files")
+    log.run(f"cd {HOME} && git add web/a.ts")
+
+
+def test_a_call_that_the_kept_folder_misled_is_answered_by_where_the_shell_is() -> None:
+    lessons = learn(1, write_kept_folder)
+    (lesson,) = of_kind(lessons, "harness")
+    assert (lesson.failures, lesson.starts) == (2, False)
+    assert of_kind(learn(3, write_kept_folder), "harness")[0].starts
+    no_folder = "bash: line 1: cd: web: No such file or directory"
+    told = answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "web", HOME)
+    assert told is not None
+    assert (told.text, told.call) == ("The shell is in `web/` already: leave out the `cd`.", "make c")
+    no_file = "fatal: pathspec 'web/b.ts' did not match any files"
+    told = answer_failure(lessons, "Bash", {"command": "git add web/b.ts"}, no_file, "web", HOME)
+    assert told is not None
+    assert told.call == f"cd {HOME} && git add web/b.ts"
+    assert answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "", HOME) is None
+    assert answer_failure(lessons, "Bash", {"command": "git add b.ts"}, no_file, "web", HOME) is None
+
+
 def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:
     log = CallLog("s1").call("shell", {"command": "cd web && make"}).call("shell", {"command": "make"})
     assert [call.directory for call in log.trace().calls] == [f"{HOME}/web", HOME]
