@@ -109,7 +109,8 @@ def _answer_of_folder(
     lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
     place = line_directory(line, directory) or ""
     paths = paths_of(segments)
-    if lesson is None or not directory or is_absolute(place) or not is_left_behind(place, paths, error):
+    only_looks = all(segment.is_trivial for segment in segments)
+    if lesson is None or not directory or only_looks or is_absolute(place) or not is_left_behind(place, paths, error):
         return None
     if place == directory:
         call = f"cd {shlex.quote(project)} && {line}"
