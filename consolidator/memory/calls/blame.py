@@ -42,7 +42,7 @@ _OWN_OUTPUT = {  # by operation: what it prints and nothing else does
     "go test": re.compile(r"^(?:ok|FAIL)\t|^(?:---|===) |\.test\]$", re.M),
 }
 _ECHOED = re.compile(r"^(?:\[(\S+)\] )?(?:\$|>) (\S.*)$", re.M)
-_NOTHING_SAID = re.compile(r"\s*(?:Exit code \d+)?\s*")
+_NOTHING_SAID = re.compile(r"(?:Exit code \d+)?")
 
 
 def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = False) -> int | None:
@@ -58,7 +58,7 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
     if named is not None:
         return named
     chain = _decisive(commands, is_masked)
-    if _NOTHING_SAID.fullmatch(text) and commands[-1].program in tool_kinds.SEARCHING_PROGRAMS:
+    if commands[-1].program in tool_kinds.SEARCHING_PROGRAMS and _NOTHING_SAID.fullmatch(text.strip()):
         return len(commands) - 1
     reached = 0 if is_masked else _find_reached(commands, chain, text)
     for scope in (chain, range(len(commands))):

@@ -44,10 +44,14 @@ class ErrorLine(NamedTuple):
     text: str  # without tags, and without what nobody sees
 
 
-@lru_cache(maxsize=32)  # several readers ask for the reason of the same failure
 def headline(text: str) -> str:
     """Return the line that says what went wrong, at most MAX_HEADLINE characters; "" where none does."""
-    return find_error_line(truncate_middle(text)).text[:MAX_HEADLINE]
+    return _headline(truncate_middle(text))
+
+
+@lru_cache(maxsize=32)  # several readers ask for the reason of the same failure
+def _headline(text: str) -> str:
+    return find_error_line(text).text[:MAX_HEADLINE]
 
 
 def truncate_middle(text: str) -> str:
