@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import tomllib
 from contextlib import suppress
@@ -15,7 +16,9 @@ from typing import Any
 
 import psutil
 import pytest
+from pydantic import SecretStr
 
+from consolidator.cli.start.import_logs import _describe_used_model
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ModelUnavailable
@@ -136,6 +139,7 @@ def allow_agent(
 @pytest.mark.parametrize("agent", ANSWERS)
 async def test_a_night_with_an_agent_believes_what_the_person_said(
     database: Database,
+    dsn: str,
     clock: FrozenClock,
     settings: Settings,
     tmp_path: Path,
@@ -147,6 +151,12 @@ async def test_a_night_with_an_agent_believes_what_the_person_said(
     report = await run_job(database, settings.model_copy(update=FIND))
     assert report["model"]["calls"] == 1, report
     assert report["model"]["name"].startswith(f"{agent}/")
+    here = settings.model_copy(update={**FIND, "database_url": SecretStr(dsn)})
+    shown = await _describe_used_model(here)  # by `config`, as by `doctor` and the page
+    assert re.search(rf"{agent}/.*; last night model {agent}/\S+: 1 call, [\d,]+ tokens", shown), shown
+    assert ("USD" in shown) is (agent == "claude-code")
+    away = settings.model_copy(update={**FIND, "database_url": SecretStr("postgresql://127.0.0.1:1/none")})
+    assert await _describe_used_model(away) == choose_model(away).description
     assert await query_rows(database, BELIEVED) == [{"sentence": "The user lives in Bern."}]
 
 
