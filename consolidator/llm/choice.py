@@ -115,7 +115,7 @@ def _find_configured_server(settings: Settings) -> dict[str, Any] | None:
     url = urlsplit(settings.openai_base_url or "")
     if url.hostname not in _LOOPBACK or url.scheme != "http":
         return None
-    server = next((row for row in _table()["server"] if row["port"] == url.port), {})
+    server: dict[str, Any] = next((row for row in _table()["server"] if row["port"] == url.port), {})
     return {**server, "port": url.port or 80}
 
 
