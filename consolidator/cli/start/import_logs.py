@@ -12,7 +12,6 @@ import typer
 
 from consolidator.cli.common import (
     open_configured,
-    open_database,
     parse_path,
     read_settings,
     run_async,
@@ -24,6 +23,7 @@ from consolidator.config_file import config_path
 from consolidator.errors import ConsolidatorError, ImportRefused
 from consolidator.formats.registry import FORMATS
 from consolidator.service.clients.checks import check_model
+from consolidator.service.database import open_database
 from consolidator.service.nights.imports import (
     ImportReport,
     ImportWatch,
