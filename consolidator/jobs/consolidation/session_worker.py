@@ -13,11 +13,12 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -206,6 +207,20 @@ def _learn_for_parent(units: list[Unit], now: datetime) -> tuple[dict[str, str],
     return titles, error
 
 
+@contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Start processes that do not run this one's script again, as they would where it has no `__main__` guard."""
+    main = sys.modules["__main__"]
+    spec, file = main.__spec__, main.__dict__.pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
+
+
 @dataclass(frozen=True, slots=True)
 class _Process:
     """A process that learns, in a pool of its own: when it dies, the others go on."""
@@ -269,7 +284,9 @@ class LearnPool:
         self._pools.append(pool)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                return _Process(pool, await asyncio.get_running_loop().run_in_executor(pool, os.getpid))
+                with _hidden_script():
+                    ready = asyncio.get_running_loop().run_in_executor(pool, os.getpid)
+                return _Process(pool, await ready)
         except (BrokenProcessPool, OSError) as error:
             log.warning("no process to learn in can be started (%s): learning in this one", error)
             return None

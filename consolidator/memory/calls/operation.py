@@ -1,4 +1,4 @@
-"""Parse what a call operates on: its program or tool, and the paths, addresses, names and words it is given.
+"""Parse what a call operates on: its program or tool, the paths, names and words it is given, and the files it writes.
 
 Pure: looks at one call's arguments alone. `solutions.operation_matching` decides whether two calls are the same.
 """
@@ -12,16 +12,32 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell, tool_kinds
+from consolidator.memory.calls.blame import MAX_ECHOES_READ, find_blamed
 from consolidator.memory.calls.directory import call_directory, line_directory
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import shell_command, tool_symbol
 from consolidator.memory.plain import Plain
 
 MAX_OPERANDS = 24
 MAX_WORDS = 80
+MAX_PATHS = 16  # that a call writes
+_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_COPYING_PROGRAMS = frozenset({"cp", "mv", "install", "rsync", "ln"})
+_INLINE_WRITE = re.compile(
+    r"\bopen\(\s*[rbf]?['\"]([^'\"\n{]{1,200})['\"]\s*,\s*(?:mode\s*=\s*)?['\"][wax+]"
+    r"|\bPath\(\s*[rf]?['\"]([^'\"\n{]{1,200})['\"]\s*\)\.write_(?:text|bytes)"
+    r"|\bwriteFile(?:Sync)?\(\s*['\"`]([^'\"`\n$]{1,200})['\"`]"
+    r"|\bFile\.write!?\(\s*['\"]([^'\"\n]{1,200})['\"]"
+)
+_NO_PATH = re.compile(r"[$*?`\n]|^/dev/|^-|^&|^s([/|#,]).*\1")
+_READ_TARGET = re.compile(  # `path = "x"` in code that opens `path` for writing
+    r"\b(\w+)\s*=\s*(?:[\w.]*Path\()?[rf]?['\"]([^'\"\n{]{1,200})['\"]"
+)
+_VARIABLE_WRITE = re.compile(r"\bopen\(\s*(\w+)\s*,\s*['\"][wax+]|\b(\w+)\.write_(?:text|bytes)\(")
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
 _LINES = re.compile(r"\d+[:,]\d+")  # a range of lines identifies nothing: it moves with every edit
+_OF_SSH = re.compile(r"^ssh: ", re.MULTILINE)
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -49,15 +65,15 @@ class Operation(Plain):
         return self.name.split(" ", 1)[0] if self.kind == "shell" else self.key
 
 
-def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:
+def parse_operations(tool: str, arguments: Any, error: str | None = None) -> list[Operation]:
     """Return what a call does: first the operation whose outcome it reports, then those that its success implies.
 
-    A `blamed` program or operation is the one that the error names; if the line runs it, its operation comes first.
+    Of a call that failed with an `error`, what it printed, the operation that failed comes first.
     """
     line = shell_command(tool, arguments)
     if line is not None:
         directory = call_directory(tool, arguments)
-        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], blamed))
+        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], error and error[:MAX_ECHOES_READ]))
         return [replace(operation, directory=directory) for operation in operations]
     name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
@@ -70,6 +86,12 @@ def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> li
     if tool_kinds.EDITING_TOOLS.fullmatch(name) and (patched := patched_files(arguments)):
         return [Operation("edit", "", tuple(dict.fromkeys(map(normalize_operand, patched))))]
     return [_tool_operation(tool, arguments)]
+
+
+def failed_symbol(tool: str, arguments: Any, error: str) -> str:
+    """Return the symbol of what failed in a call."""
+    operation, symbol = parse_operations(tool, arguments, error)[0], tool_symbol(tool, arguments)
+    return operation.key if operation.kind == "shell" and symbol.removesuffix(" >") != operation.key else symbol
 
 
 def _file_path(arguments: Any) -> tuple[str, ...]:
@@ -135,16 +157,17 @@ def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str,
 
 
 @lru_cache(maxsize=1024)
-def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
+def _parse_shell_line(line: str, error: str | None) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
-    named = (command for command in commands if blamed in (command.program, command.name))
-    reported = next(named, shell.reported_command(commands))
+    blamed = None if error is None else find_blamed(commands, error)
+    reported = shell.reported_command(commands) if blamed is None else commands[blamed]
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
     hidden = _is_status_hidden(commands, reported)
-    if reported.program == "ssh" and blamed != "ssh" and (remote := " ".join(reported.operands[1:])):
-        first, *others = _parse_shell_line(remote, blamed)  # it is what fails, and what works another time
+    is_remote = reported.program == "ssh" and _OF_SSH.search(error or "") is None
+    if is_remote and (remote := " ".join(reported.operands[1:])):
+        first, *others = _parse_shell_line(remote, error)  # it is what fails, and what works another time
         return (replace(first, hidden=hidden or first.hidden), *others)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])
@@ -216,3 +239,42 @@ def name_words(text: str) -> tuple[str, ...]:
     """Return the parts of a text's names ("player_name", "playerName": name, player), sorted, without stop words."""
     parts = {part.lower() for part in _NAME_PART.findall(text[:8192])} - tool_kinds.STOP_WORDS
     return tuple(sorted({part.rstrip("s") for part in parts if len(part) > 1}))[:MAX_WORDS]
+
+
+def written_paths(tool: str, arguments: Any) -> tuple[str, ...]:
+    """Return the paths that a shell call writes, from its directory; () for another tool.
+
+    By redirection, an editing program, a copy, or code that opens them. One that a variable makes up is not known.
+    """
+    line = shell_command(tool, arguments)
+    if line is None:
+        return ()
+    directory = line_directory(line)
+    paths = (path for path in _find_written(line) if path and not _NO_PATH.search(path))
+    below = "" if directory is None else f"{directory}/"
+    plain = (path.removeprefix("./") for path in paths)
+    return tuple(dict.fromkeys(path if path.startswith(("/", "~")) else below + path for path in plain))[:MAX_PATHS]
+
+
+def _find_written(line: str) -> Iterator[str]:
+    for command in shell.parse_commands(line):
+        yield from _command_paths(command)
+    text = line[: shell.MAX_SCANNED]
+    for match in _INLINE_WRITE.finditer(text):
+        yield next(group for group in match.groups() if group)
+    written = {name for match in _VARIABLE_WRITE.finditer(text) for name in match.groups() if name}
+    if written:
+        yield from (match[2] for match in _READ_TARGET.finditer(text) if match[1] in written)
+
+
+def _command_paths(command: Command) -> Iterator[str]:
+    for redirection in command.redirections:
+        if ">" in redirection and ">&" not in redirection:
+            yield redirection.rsplit(">", 1)[-1].lstrip("|").strip("'\"")
+    if command.program == "tee":
+        yield from command.operands
+    elif command.program in ("sed", "perl") and any(_IN_PLACE.match(option) for option in command.options):
+        has_script = any(option.startswith(("-e", "--expression", "-f")) for option in command.options)
+        yield from command.operands[0 if has_script else 1 :]
+    elif command.program in _COPYING_PROGRAMS and len(command.operands) > 1:
+        yield command.operands[-1]

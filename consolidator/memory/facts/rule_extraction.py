@@ -6,9 +6,7 @@ that an agent, a tool, a harness or the caller of a sub-agent says is a fact her
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.facts.candidates import (
@@ -39,7 +37,6 @@ RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
-_LEANING = re.compile(r"(?:just|instead)\b", re.IGNORECASE)  # an order that the sentence before it explains
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 
 
@@ -94,7 +91,6 @@ def _find_quoted_statements(
 ) -> Iterator[tuple[Statement, str]]:
     """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
-    before = ""
     for sentence in split_sentences(text):
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
         ending = None if among_people else find_ending(sentence)
@@ -106,10 +102,7 @@ def _find_quoted_statements(
         for clause in clauses:
             for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
                 states_fact = states_fact or statement.rejected is None
-                if statement.predicate == "rule" and _LEANING.match(sentence) and is_quote_in(before + sentence, text):
-                    statement = replace(statement, sentence=before + sentence)
                 yield statement, quote
-        before = f"{sentence} "
         if states_fact or not counts_instructions:
             continue
         orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]

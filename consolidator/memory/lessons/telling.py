@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import is_absolute, name_folders, names_path_in, place_below, plain_path
+from consolidator.memory.calls.directory import (
+    is_absolute,
+    is_left_behind,
+    line_directory,
+    name_folder,
+    name_folders,
+    names_path_in,
+    place_below,
+    plain_path,
+    strip_cd,
+)
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
+from consolidator.memory.lessons.habits import LEFT_BEHIND
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
+from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
@@ -78,7 +89,9 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(known, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    outcomes = judge_segments(segments, False, error, False)
+    if project and (answer := _answer_of_folder(known, segments, line, directory, error, project)) is not None:
+        return answer
+    outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None
@@ -88,12 +101,30 @@ def answer_failure(
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
 
 
+def _answer_of_folder(
+    lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
+) -> Told | None:
+    """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
+    place = line_directory(line, directory) or ""
+    paths = paths_of(segments)
+    only_looks = all(segment.is_trivial for segment in segments)
+    if lesson is None or not directory or only_looks or is_absolute(place) or not is_left_behind(place, paths, error):
+        return None
+    if place == directory:
+        call = f"cd {shlex.quote(project)} && {line}"
+        return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
+    return Told(
+        lesson, f"The shell is in {name_folder(directory)} already: leave out the `cd`.", strip_cd(line).strip()
+    )
+
+
 def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        is_met = lesson.kind == "always_fails" and (lesson.match["headline"] in keys or "host" in lesson.match)
-        if is_met and _matches(lesson, failed) and ("host" not in lesson.match or gives_no_answer(keys)):
+        is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
+        if is_met and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -189,18 +220,13 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] not in ("skill", "path")
         and is_same
-        and match.get("host") in (None, host_of(segment))
-        and ("name" not in match or match["name"] in names_in(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )
 
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
-    """Return an always-failing lesson for one call: of a wrapper or a name, with the call that it should have been."""
-    if lesson.instead and lesson.match["kind"] == "name":
-        name = rf"(?<![\w/.:-]){re.escape(lesson.match['name'])}(?![\w/.:-])"
-        return Told(lesson, lesson.line, segment.shown and re.sub(name, lesson.instead, segment.shown))
+    """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
@@ -223,6 +249,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
-    if kind == "name":
-        return match["program"], match["name"]
     return (match[kind],) if kind in ("program", "skill") else ()

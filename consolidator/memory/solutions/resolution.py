@@ -13,8 +13,7 @@ from typing import Any
 
 from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.file_writes import written_paths
-from consolidator.memory.calls.operation import Operation, parse_operations
+from consolidator.memory.calls.operation import Operation, parse_operations, written_paths
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
@@ -79,11 +78,11 @@ class LaterCall:
     written: tuple[str, ...] = ()  # paths that a shell call writes
 
     @classmethod
-    def of_call(cls, call: CompletedCall, arguments: Any, blamed: str | None = None) -> LaterCall:
+    def of_call(cls, call: CompletedCall, arguments: Any, error: str | None = None) -> LaterCall:
         """Return a call with what it does, by its arguments as far as they may be kept."""
         return cls(
             call,
-            parse_operations(call.tool, arguments, blamed),
+            parse_operations(call.tool, arguments, error),
             written_paths(call.tool, arguments),
         )
 

@@ -193,3 +193,13 @@ async def test_a_killed_night_leaves_no_process(
     await run_next_night(database, clock, in_two)
     assert await all_learned(database)
     await assert_ledger_balances(database)
+
+
+async def test_a_script_without_a_main_guard_runs_once(database: Database, clock: FrozenClock, tmp_path: Path) -> None:
+    await log_workdays(database, 3)
+    script = tmp_path / "night.py"
+    script.write_text(f"open(__file__ + '.runs', 'a').write('run ')\n{NIGHT}")
+    arguments = [sys.executable, str(script), database.dsn, clock.now().replace(hour=18).isoformat(), str(tmp_path)]
+    await asyncio.to_thread(subprocess.run, arguments, check=True, timeout=PATIENCE)
+    assert await asyncio.to_thread(Path(f"{script}.runs").read_text) == "run "
+    assert await all_learned(database)
