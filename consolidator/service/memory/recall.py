@@ -18,13 +18,13 @@ from consolidator.memory.lessons.lesson import WORKED_CALL, WorkedCall, read_cal
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
-    NOTE_WITHOUT_MATCH,
     Channel,
     RecalledFact,
     RecalledTurn,
     RecallItem,
     Section,
     call_item,
+    describe_miss,
     fact_item,
     lesson_item,
     quoted_item,
@@ -92,6 +92,12 @@ class RecallResult:
 
     block: str
     items: list[RecallItem]
+    unmatched_facts: int = 0  # facts known in the project, where nothing matches; one more than MAX_FEW_FACTS: or more
+
+    @property
+    def miss(self) -> str:
+        """What is said where there is no block."""
+        return describe_miss(self.unmatched_facts, MAX_FEW_FACTS) if self.unmatched_facts else NOTHING_KNOWN
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -119,6 +125,7 @@ class Answer:
     items: list[RecallItem]
     left_out: list[RecallItem]
     ranked: Ranked
+    unmatched_facts: int = 0
 
 
 class RecallOptions(TypedDict, total=False):
@@ -149,7 +156,7 @@ async def recall(
             await index.count_recalls(
                 conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
             )
-    return RecallResult(answer.block, answer.items)
+    return RecallResult(answer.block, answer.items, answer.unmatched_facts)
 
 
 async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
@@ -158,13 +165,13 @@ async def answer_in_words(database: Database, settings: Settings, query: str, di
         return ""
     place = await find_project(database, directory)
     result = await recall(database, query, MemoryScope(None, place), settings=settings)
-    return mark_invisible(result.block or describe_nothing(place)) + "\n"
+    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
 
 
-def describe_nothing(place: str | None) -> str:
-    """Return what is said where nothing is known, in a project or anywhere."""
+def describe_nothing(result: RecallResult, place: str | None) -> str:
+    """Return what is said where nothing is known or matches, in a project or anywhere."""
     hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
-    return f"{NOTHING_KNOWN}{hint}"
+    return f"{result.miss}{hint}"
 
 
 async def answer_query(
@@ -186,11 +193,11 @@ async def answer_query(
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
     calls = await _find_calls(database, ranked.question, scope) if is_asked else []
-    has_match = bool(relevant or lessons or calls)
+    has_match, unmatched = bool(relevant or lessons or calls), 0
     if not has_match and is_asked and scope.project:
+        few, unmatched = await _list_few_facts(database, scope)
         nearest = {item.citation: item for item in _nearest_items(ranked)}
-        relevant = list(nearest.values())
-        relevant += [item for item in await _list_few_facts(database, scope) if item.citation not in nearest]
+        relevant = [*nearest.values(), *(item for item in few if item.citation not in nearest)]
     documents = await _without_hostile_commands(database, [_excerpt(item, ranked) for item in relevant[:limit]])
     solutions = await _find_solutions(database, query, scope, viewer)
     is_error, is_question = looks_like_error(query), looks_like_question(query)
@@ -202,11 +209,11 @@ async def answer_query(
     stated = [item for item in documents if is_stated(item, ranked.question)]
     documents = [*stated, *calls, *(item for item in documents if item not in stated)]
     ordered = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
-    note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
+    note = NOTE if has_match or leading or hints else f"{describe_miss(unmatched, MAX_FEW_FACTS)}. {NOTE}"
     block = render_block(note, [Section("", ordered)], token_budget)
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
-    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked)
+    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
 
 
 def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
@@ -250,16 +257,14 @@ def _split_call(text: str) -> frozenset[str]:
     return frozenset(split_words(text))
 
 
-async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
-    """Return the facts of a project that has few, those that most sessions support first."""
+async def _list_few_facts(database: Database, scope: MemoryScope) -> tuple[list[RecallItem], int]:
+    """Return the facts of a project that has few, those that most sessions support first, and how many it has."""
     project = scope.project if scope.project_alone else None
     async with database.connection() as conn:
         rows = await lookup.list_facts_of_project(conn, scope, now=database.clock.now(), limit=MAX_FEW_FACTS + 1)
         seen = await find_reached_facts(conn, [row.id for row in rows], peer=scope.peer, project=project)
-    if len(rows) > MAX_FEW_FACTS:
-        return []
-    rows = [row for row in rows if row.id in seen]
-    return [listed_fact_item(row) for row in rows]
+    reached = [row for row in rows if row.id in seen]
+    return [listed_fact_item(row) for row in reached] if len(rows) <= MAX_FEW_FACTS else [], len(reached)
 
 
 def _nearest_items(ranked: Ranked) -> list[RecallItem]:

@@ -157,11 +157,16 @@ async def test_a_project_with_few_facts_is_answered_with_all_of_them(
     for number in range(20):
         await remember(database, f"we name the colour {number} of the page {number * 31}", MemoryScope(project="shop"))
     scope, question = MemoryScope(agent="codex", project="shop"), "where do we fly on holiday?"
-    assert len((await recall(database, question, scope)).items) == 20
+    few = await recall(database, question, scope)
+    assert len(few.items) == 20
+    assert "Nothing matched the question; 20 facts are known here. " in few.block
     assert (await recall(database, question, MemoryScope(project="bank"))).items == []
     assert (await recall(database, question, scope, is_asked=False)).items == []
     await remember(database, "we name no colour of the page 7", MemoryScope(project="shop"))
-    assert (await recall(database, question, scope)).items == []
+    many = await recall(database, question, scope)
+    assert (many.block, many.items) == ("", [])  # that nothing is known would not be true
+    assert many.miss == "Nothing matched the question; more than 20 facts are known here"
+    assert (await recall(database, question, MemoryScope(project="bank"))).miss == "nothing known"
 
 
 async def test_a_procedure_stands_after_what_was_said_about_a_question(

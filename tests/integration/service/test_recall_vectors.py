@@ -318,7 +318,7 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     result = await recall(database, question, scope, settings=by_table)
     assert "pnpm" in result.items[0].line
     assert sum("for me, please" in item.line for item in result.items) == 1  # they say the same of a question
-    assert "Nothing matches the question" in result.block
+    assert "Nothing matched the question; more than 20 facts are known here. " in result.block
     assert "Which page is blue" not in result.block
     short_words = await recall(database, "How long are bills retained?", scope, settings=by_table)
     assert "ten years" in short_words.block
