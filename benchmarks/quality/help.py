@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import sys
 from asyncio.subprocess import PIPE
 from collections import Counter
@@ -41,6 +42,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
 from consolidator.jobs.merging.warning_file import DIRECTORY
+from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.service.clients.hooks_text import hook_command
@@ -184,7 +186,10 @@ class _SessionReplay:
             carried = shell_command(answer.fix["tool"], answer.fix.get("arguments"))
         calls = [str(carried)] if carried else named_calls(answer.block.text, call)
         place = named_directory(answer.block.text, self._session.directory)
-        return [line if place is None or "cd " in line else f"cd {place} && {line}" for line in calls]
+        folder = None if place is None else shlex.quote(plain_path(f"{self._session.directory}/{place}"))
+        if place is not None and is_absolute(place):
+            folder = shlex.quote(place)
+        return [line if folder is None or "cd " in line else f"cd {folder} && {line}" for line in calls]
 
     def _note(
         self, moment: Moment, about: str, text: str | None, verdict: str | None = None, calls: Sequence[str] = ()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.formats.registry import get_format
-from consolidator.memory.calls.directory import line_directory
+from consolidator.memory.calls.directory import find_left_folder, line_directory
 from consolidator.memory.calls.shell import Command, parse_commands
 from consolidator.memory.calls.shell_programs import word_set
 from consolidator.models.payload import EventType
@@ -102,6 +102,8 @@ class ReplayedSession:
     path: Path
     started: str = ""
     directory: str = ""
+    logged: str = ""  # the last directory of the log, which tells late where a call has left the shell
+    left_in: str | None = None
     steps: list[Step] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
@@ -197,6 +199,9 @@ def _take_event(
     data = event.data
     directory = directories.get(event.line or 0, session.directory)
     session.directory = session.directory or directory
+    if directory != session.logged:
+        session.logged, session.left_in = directory, None
+    directory = session.left_in or directory
     session.started = session.started or str(data.get("occurred_at") or "")
     if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
         session.steps.append(Step("prompt", directory, str(data["text"])))
@@ -211,6 +216,9 @@ def _take_event(
         call = Call(asked.call_id, asked.tool, asked.arguments, asked.directory, "ok", strip_marks(str(text)))
         outcome = classify_outcome(call, data.get("status", "ok"), data.get("reason"))
         session.calls[position] = Call(call.call_id, call.tool, call.arguments, call.directory, outcome, call.text)
+        if call.command is not None and outcome in ("ok", "masked"):
+            was_reset = "Shell cwd was reset" in call.text[-300:]
+            session.left_in = None if was_reset else find_left_folder(call.command, call.directory)
         session.steps.append(Step("result", directory, call=position))
 
 

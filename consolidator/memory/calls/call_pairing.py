@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from consolidator.memory.calls.directory import find_left_folder
+from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+KEEPS_FOLDER, FOLDER_RESET = "Bash", "Shell cwd was reset"  # a tool whose next call runs where one left the shell
 MAX_FOLDER = 300  # characters of a working directory
 MAX_PENDING = 256  # calls that may wait for a result at once; beyond it the oldest is dropped
 
@@ -35,7 +38,7 @@ class CompletedCall:
     result: Any  # likewise
     occurred_at: str  # ISO 8601, of the call
     call_id: str = ""
-    cwd: str | None = None  # where the shell was before the call, as the log has it
+    cwd: str | None = None  # where the shell was before the call: as the log has it, or where a call since left it
     root: str | None = None  # the folder in which the session began
 
     @property
@@ -51,6 +54,8 @@ class CallPairer:
     count: int = 0  # calls seen so far
     pending: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
     root: str | None = None  # the folder in which the session began
+    logged: str | None = None  # the last folder that the log has; it lags
+    left_in: str | None = None  # where a call has left the shell since
 
     def feed(self, event: Event) -> CompletedCall | None:
         """Take the next event; return the call that it completes, if any."""
@@ -76,6 +81,8 @@ class CallPairer:
         return None
 
     def _add_pending(self, event: Event) -> None:
+        if (logged := _folder_of(event) or self.root) != self.logged:
+            self.logged, self.left_in = logged, None
         self.pending.append(
             {
                 "index": self.count,
@@ -84,7 +91,7 @@ class CallPairer:
                 "tool": strip_invisible(str(event.data.get("tool"))),
                 "arguments": read_tool_value(event.data.get("arguments")),
                 "occurred_at": event.occurred_at.isoformat(),
-                "cwd": _folder_of(event) or self.root,
+                "cwd": self.left_in or logged,
             }
         )
         self.count += 1
@@ -98,7 +105,7 @@ class CallPairer:
                     call["in_background"] = True
                     return None
                 del self.pending[position]
-                return CompletedCall(
+                completed = CompletedCall(
                     index=call["index"],
                     seq=call["seq"],
                     result_seq=event.seq,
@@ -112,16 +119,27 @@ class CallPairer:
                     cwd=call.get("cwd"),
                     root=self.root,
                 )
+                self._follow_shell(completed)
+                return completed
         return None
+
+    def _follow_shell(self, call: CompletedCall) -> None:
+        """Note where a call left the shell; one that fails leaves it where it was."""
+        if call.tool == KEEPS_FOLDER and call.ok and (line := shell_command(call.tool, call.arguments)):
+            was_reset = FOLDER_RESET in call.result_text[-MAX_FOLDER:]
+            left_in = None if was_reset or call.cwd is None else find_left_folder(line, call.cwd)
+            self.left_in = left_in if left_in is None else left_in[:MAX_FOLDER]
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
-        return {"count": self.count, "open": self.pending, "root": self.root}
+        folders = {"root": self.root, "logged": self.logged, "left_in": self.left_in}
+        return {"count": self.count, "open": self.pending, **folders}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> CallPairer:
         """Continue from a state that `to_json` returned."""
-        return cls(state["count"], [dict(call) for call in state["open"]], state.get("root"))
+        folders = (state.get(name) for name in ("root", "logged", "left_in"))
+        return cls(state["count"], [dict(call) for call in state["open"]], *folders)
 
 
 def _folder_of(event: Event) -> str | None:

@@ -20,6 +20,9 @@ _CD = re.compile(
 )
 _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
+_REPEATED = re.compile(r"(?:^|/)([^/].*)/\1$")
+_NOT_THERE = re.compile(r"no such file|did not match any files", re.IGNORECASE)
+_CD_FAILED = re.compile(r"\bcd: ?(?:\d+: ?)?(?:\S+: )?no such file", re.IGNORECASE)
 _LATER_CD = re.compile(r"(?:[;&|\n(]|^)\s*(?:cd|pushd|popd)\b")
 
 
@@ -57,6 +60,15 @@ def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> 
     return place_below(directory, root) if is_absolute(directory) and "$" not in directory else None
 
 
+def find_left_folder(line: str, cwd: str) -> str | None:
+    """Return where a command line leaves a shell that was in `cwd`; None where that is not certain."""
+    line = f"{line}\n"
+    if line.lstrip().startswith("("):
+        return cwd
+    directory = None if changes_folder(line) else line_directory(line, cwd)
+    return directory if directory is not None and is_absolute(directory) and "$" not in directory else None
+
+
 def changes_folder(line: str) -> bool:
     """Whether a command line changes its directory after the `cd`s that start it: its parts run in several."""
     return _LATER_CD.search(strip_cd(line.lstrip(" (")).partition("<<")[0]) is not None
@@ -91,6 +103,16 @@ def is_absolute(path: str) -> bool:
 def names_path_in(place: str, words: Iterable[str]) -> bool:
     """Whether words name a path in a folder as seen from above it: the same words are no paths within the folder."""
     return bool(place) and any(word.strip("'\"").removeprefix("./").startswith(f"{place}/") for word in words)
+
+
+def is_left_behind(place: str, words: Iterable[str], error: str) -> bool:
+    """Whether a call failed since the shell was in the folder that it goes to, or that its paths begin with.
+
+    `place` is where it ran below the project's folder, after the `cd`s that start it.
+    """
+    if _NOT_THERE.search(error) is None:
+        return False
+    return _REPEATED.search(place) is not None if _CD_FAILED.search(error) else names_path_in(place, words)
 
 
 def name_folder(place: str) -> str:

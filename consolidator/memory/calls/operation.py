@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell, tool_kinds
+from consolidator.memory.calls.blame import MAX_ECHOES_READ, find_blamed
 from consolidator.memory.calls.directory import call_directory, line_directory
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import shell_command, tool_symbol
 from consolidator.memory.plain import Plain
 
 MAX_OPERANDS = 24
@@ -22,6 +23,7 @@ MAX_WORDS = 80
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
 _LINES = re.compile(r"\d+[:,]\d+")  # a range of lines identifies nothing: it moves with every edit
+_OF_SSH = re.compile(r"^ssh: ", re.MULTILINE)
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -49,15 +51,15 @@ class Operation(Plain):
         return self.name.split(" ", 1)[0] if self.kind == "shell" else self.key
 
 
-def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:
+def parse_operations(tool: str, arguments: Any, error: str | None = None) -> list[Operation]:
     """Return what a call does: first the operation whose outcome it reports, then those that its success implies.
 
-    A `blamed` program or operation is the one that the error names; if the line runs it, its operation comes first.
+    Of a call that failed with an `error`, what it printed, the operation that failed comes first.
     """
     line = shell_command(tool, arguments)
     if line is not None:
         directory = call_directory(tool, arguments)
-        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], blamed))
+        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], error and error[:MAX_ECHOES_READ]))
         return [replace(operation, directory=directory) for operation in operations]
     name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
@@ -70,6 +72,12 @@ def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> li
     if tool_kinds.EDITING_TOOLS.fullmatch(name) and (patched := patched_files(arguments)):
         return [Operation("edit", "", tuple(dict.fromkeys(map(normalize_operand, patched))))]
     return [_tool_operation(tool, arguments)]
+
+
+def failed_symbol(tool: str, arguments: Any, error: str) -> str:
+    """Return the symbol of what failed in a call."""
+    operation, symbol = parse_operations(tool, arguments, error)[0], tool_symbol(tool, arguments)
+    return operation.key if operation.kind == "shell" and symbol.removesuffix(" >") != operation.key else symbol
 
 
 def _file_path(arguments: Any) -> tuple[str, ...]:
@@ -135,16 +143,17 @@ def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str,
 
 
 @lru_cache(maxsize=1024)
-def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
+def _parse_shell_line(line: str, error: str | None) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
-    named = (command for command in commands if blamed in (command.program, command.name))
-    reported = next(named, shell.reported_command(commands))
+    blamed = None if error is None else find_blamed(commands, error)
+    reported = shell.reported_command(commands) if blamed is None else commands[blamed]
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
     hidden = _is_status_hidden(commands, reported)
-    if reported.program == "ssh" and blamed != "ssh" and (remote := " ".join(reported.operands[1:])):
-        first, *others = _parse_shell_line(remote, blamed)  # it is what fails, and what works another time
+    is_remote = reported.program == "ssh" and _OF_SSH.search(error or "") is None
+    if is_remote and (remote := " ".join(reported.operands[1:])):
+        first, *others = _parse_shell_line(remote, error)  # it is what fails, and what works another time
         return (replace(first, hidden=hidden or first.hidden), *others)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS, word_set
+
+if TYPE_CHECKING:
+    from consolidator.memory.calls.call_pairing import CompletedCall
 
 SHELL_PREFIX = "sh:"
 _NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date wait")

@@ -10,7 +10,7 @@ from itertools import combinations
 from math import log2
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import name_folder
+from consolidator.memory.calls.directory import is_left_behind, name_folder
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
@@ -22,6 +22,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import paths_of
 from consolidator.memory.lessons.trace import NOT_MATCHED, TracedCall
 
 MIN_SESSIONS = 3
@@ -35,6 +36,7 @@ MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is chang
 MAX_TOGETHER = 12
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
+LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
@@ -61,12 +63,16 @@ def learn_habits(history: History) -> list[Lesson]:
 
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled, spaces = Cases(), Cases()
+    cancelled, spaces, left = Cases(), Cases(), Cases()
     shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
     indents: Counter[str] = Counter()
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
+        place, errors = session.relative(call.directory), "\n".join(headline.text for headline in call.headlines)
+        paths = paths_of(call.segments)
+        if call.kind == "shell" and is_inside(place) and is_left_behind(place or "", paths, errors):
+            left.add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):
             shifts[call.value].add(session, call)
         elif call.kind == "edit" and call.ok and call.value:
@@ -82,6 +88,17 @@ def _harness(history: History) -> Iterator[Lesson]:
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
             match={"error": CANCELLED},
+        )
+    if left.members:
+        yield left.build_lesson(
+            "harness",
+            "kept directory",
+            f"The shell stays in the folder that a `cd` went to: calls that expect another one failed {len(left)} "
+            "times.",
+            1.2 * len(left.roots),
+            failures=len(left),
+            match={"error": LEFT_BEHIND},
+            starts=len(left.roots) >= MIN_SESSIONS,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))
     is_short = len(short) >= MIN_TOLD_SHARE * total and len(short) >= len(spaces)

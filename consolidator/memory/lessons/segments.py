@@ -13,30 +13,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls import shell, shell_programs, tool_kinds
+from consolidator.memory.calls import shell
+from consolidator.memory.calls.blame import TRIVIAL_OPERATIONS, TRIVIAL_PROGRAMS, find_blamed
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
-from consolidator.memory.solutions.line_kinds import NO_FOLDER, NOTHING_ADDED
+from consolidator.memory.solutions.line_kinds import NO_FOLDER
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
 MAX_CALL = 160  # characters of a segment as it is shown
-TRIVIAL_PROGRAMS = (
-    tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
-) - {"python", "node", "perl", "ruby"}
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
-TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
-_NOT_FOUND = re.compile(
-    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
-)
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
-_BLAMED = re.compile(
-    r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
-)
 _LEFT_OUT = re.compile(r"…|\[redacted:")
-_ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
@@ -94,7 +84,7 @@ class Segment:
     @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
-        return self.program in TRIVIAL_PROGRAMS or self.operation in ("git status", "git log", "git diff", "git show")
+        return self.program in TRIVIAL_PROGRAMS or self.operation in TRIVIAL_OPERATIONS
 
 
 @lru_cache(maxsize=8192)
@@ -115,9 +105,14 @@ def resolves(segment: Segment, failed: Segment) -> bool:
     return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
 
 
+def parse_segments(line: str) -> list[Command]:
+    """Return the commands of a line that its segments are made of."""
+    return shell.parse_commands(line)[:MAX_SEGMENTS]
+
+
 def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | None]:
     """Return the segments of a line, and where it runs; `directory` is where the shell is before it."""
-    commands = shell.parse_commands(line)[:MAX_SEGMENTS]
+    commands = parse_segments(line)
     segments = []
     for position, command in enumerate(commands):
         following = commands[position + 1] if position + 1 < len(commands) else None
@@ -125,13 +120,19 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     return segments, line_directory(line, directory)
 
 
-def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_text: bool) -> list[bool | None]:
+def paths_of(segments: Sequence[Segment]) -> list[str]:
+    """Return the paths that a line's programs were given, without those that only look."""
+    return [path for segment in segments if not segment.is_trivial for path in segment.paths]
+
+
+def judge_segments(
+    segments: Sequence[Segment], line: str, ok: bool, text: str, failure_text: bool
+) -> list[bool | None]:
     """Return for each segment whether it succeeded, from the call's outcome and output.
 
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
     outcomes: list[bool | None] = [None] * len(segments)
-    acting = [n for n, segment in enumerate(segments) if not segment.is_trivial]
     if ok and not failure_text:
         for n, segment in enumerate(segments):
             following = segments[n + 1] if n + 1 < len(segments) else None
@@ -139,7 +140,8 @@ def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_tex
             is_seen = not segment.piped or (bool(text.strip()) and not is_replaced)
             outcomes[n] = True if segment.link != "||" and is_seen else None
         return outcomes
-    failed = None if NO_FOLDER.search(text[:4000]) else _failed_segment(segments, acting, text)
+    has_no_folder = NO_FOLDER.search(text[:4000]) is not None
+    failed = None if has_no_folder else find_blamed(parse_segments(line), text, is_masked=ok)
     if failed is None:
         return outcomes
     outcomes[failed] = False
@@ -150,35 +152,6 @@ def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_tex
         if segments[n].link in (";", "|", "|&", "&") and ok:
             outcomes[n] = True if segments[n].is_trivial else None
     return outcomes
-
-
-def blamed_segment(segments: Sequence[Segment], text: str) -> int | None:
-    """Return which segment an output names as not found or not understood; None where it names none."""
-    text = text[:4000]
-    blamed = {match[1] for match in _BLAMED.finditer(text)}
-    missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
-    added = "git add" if NOTHING_ADDED.search(text) else None
-    for n, segment in enumerate(segments):
-        if segment.operation == added or segment.program in blamed or {segment.program, *segment.wrappers} & missing:
-            return n
-    return None
-
-
-def _failed_segment(segments: Sequence[Segment], acting: Sequence[int], text: str) -> int | None:
-    """Return which segment failed: the one that the output names, else by the commands that a runner echoed."""
-    blamed = blamed_segment(segments, text)
-    if blamed is not None:
-        return blamed
-    if not acting:
-        return len(segments) - 1 if segments else None
-    runners = [n for n in acting if segments[n].program in TASK_RUNNERS]
-    echoed = len(_ECHOED.findall(text[:20000]))
-    if len(runners) > 1 and 0 < echoed <= len(runners):
-        return runners[echoed - 1]
-    commits = [n for n in acting if segments[n].operation == "git commit"]
-    if commits and all(segments[n].operation in ("git add", "git commit") for n in acting):
-        return commits[0]
-    return acting[0]
 
 
 def _segment(command: Command, piped: bool) -> Segment:

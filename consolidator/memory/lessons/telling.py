@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import is_absolute, name_folders, names_path_in, place_below, plain_path
+from consolidator.memory.calls.directory import (
+    is_absolute,
+    is_left_behind,
+    line_directory,
+    name_folder,
+    name_folders,
+    names_path_in,
+    place_below,
+    plain_path,
+    strip_cd,
+)
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
+from consolidator.memory.lessons.habits import LEFT_BEHIND
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
+from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
@@ -78,7 +90,9 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(known, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    outcomes = judge_segments(segments, False, error, False)
+    if project and (answer := _answer_of_folder(known, segments, line, directory, error, project)) is not None:
+        return answer
+    outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
         return None
@@ -86,6 +100,23 @@ def answer_failure(
         place = place_below(place, project)
     keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
+
+
+def _answer_of_folder(
+    lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
+) -> Told | None:
+    """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
+    place = line_directory(line, directory) or ""
+    paths = paths_of(segments)
+    if lesson is None or not directory or is_absolute(place) or not is_left_behind(place, paths, error):
+        return None
+    if place == directory:
+        call = f"cd {shlex.quote(project)} && {line}"
+        return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
+    return Told(
+        lesson, f"The shell is in {name_folder(directory)} already: leave out the `cd`.", strip_cd(line).strip()
+    )
 
 
 def _answers_of_shell(

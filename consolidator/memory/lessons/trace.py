@@ -15,17 +15,18 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.blame import find_named
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
-from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
+from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, split_line
 from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t8"
+TRACE_VERSION = "t9"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -107,8 +108,7 @@ class TraceFold:
         self._redact = redact
         state = _unpack(packed)
         self._start: str | None = state.get("start")
-        self._pairer = CallPairer(state.get("count", 0), state.get("pending", []))
-        self._places: dict[int, str | None] = {int(seq): place for seq, place in state.get("places", {}).items()}
+        self._pairer = CallPairer.from_json(state["pairer"]) if "pairer" in state else CallPairer()
         self._words: str = state.get("words", "")  # the last that were said since a call's result, redacted and cut
         self._unread: object = None  # likewise, as they stand in the event
         self._abouts: dict[int, str] = {int(seq): words for seq, words in state.get("abouts", {}).items()}
@@ -120,17 +120,13 @@ class TraceFold:
         if event.type is EventType.SESSION_START and self._start is None:
             cwd = event.data.get("cwd")
             self._start = self._redact(cwd)[:300] if isinstance(cwd, str) else None
-        elif event.type is EventType.TOOL_CALL:
-            cwd = event.data.get("cwd")
-            self._places[event.seq] = self._redact(cwd)[:300] if isinstance(cwd, str) else self._start
         elif event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE):
             self._unread = event.data.get("text") or ""
         completed = self._pairer.feed(event)
         if event.type is EventType.TOOL_CALL:
             self._abouts[event.seq] = self._describe(**self._pairer.pending[-1])
         if completed is not None:
-            place = self._places.pop(completed.seq, self._start)
-            call = self._trace(completed, place, event.occurred_at)
+            call = self._trace(completed, completed.cwd and self._redact(completed.cwd), event.occurred_at)
             about, self._words, self._unread = self._abouts.pop(completed.seq, ""), "", None
             if call is not None:
                 call.about = about
@@ -143,9 +139,7 @@ class TraceFold:
         state = {
             "version": TRACE_VERSION,
             "start": self._start,
-            "count": self._pairer.count,
-            "pending": self._pairer.pending,
-            "places": {str(seq): place for seq, place in sorted(self._places.items()) if seq in pending},
+            "pairer": self._pairer.to_json(),
             "words": self._last_words(),
             "abouts": {str(seq): words for seq, words in sorted(self._abouts.items()) if seq in pending},
             "unmatched": self._unmatched,
@@ -202,13 +196,13 @@ class TraceFold:
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
         text = call.result_text
         hidden = [segment for segment in segments if segment.piped]
-        masked = call.ok and bool(hidden) and blamed_segment(segments, text) is not None
+        masked = call.ok and bool(hidden) and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):
             masked = masked or shows_failure(text)
         if masked:
             traced.ok = False
         if traced.ok is not None:
-            outcomes = judge_segments(segments, call.ok, text, masked)
+            outcomes = judge_segments(segments, line, call.ok, text, masked)
             is_hostile = True in outcomes and line_harm(line, self._start) is not None
             segments = [
                 replace(

@@ -17,7 +17,7 @@ from consolidator.memory.calls.argument_texts import argument_texts, describe_ed
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
-from consolidator.memory.calls.operation import Operation, parse_operations
+from consolidator.memory.calls.operation import Operation, failed_symbol, parse_operations
 from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, is_shell_symbol, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
@@ -34,9 +34,8 @@ from consolidator.memory.solutions.fingerprint import (
     fingerprint_headline,
     is_wrong_place,
     masked_values,
-    missing_command,
 )
-from consolidator.memory.solutions.line_kinds import NO_FOLDER, NOTHING_ADDED, program_prefix
+from consolidator.memory.solutions.line_kinds import NO_FOLDER
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
@@ -65,7 +64,6 @@ _REJECTS = re.compile(
     re.IGNORECASE,
 )
 FAILED_CD = f"{SHELL_PREFIX}cd"  # the symbol of a call whose folder is not there
-_REMOTE = f"{SHELL_PREFIX}ssh"  # what fails is the remote command
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
     **dict.fromkeys(("resolver_place", "rule", "change", "outcome", "noise_reason")),
@@ -164,7 +162,7 @@ class ErrorTracker:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
         text = self.redact(truncate_middle(call.result_text))
         line = find_error_line(text, self._printed.get(call_symbol(call).split(" ")[0], ()))
-        later = LaterCall.of_call(call, arguments, blamed_program(line.text))
+        later = LaterCall.of_call(call, arguments, text)
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
             self._update_repeated_errors(later, record)
@@ -184,13 +182,10 @@ class ErrorTracker:
     def _build_record(self, later: LaterCall, arguments: Any, text: str, line: ErrorLine) -> ErrorRecord:
         call, operation = later.call, later.operations[0]
         headline = line.text[:MAX_HEADLINE]
-        symbol = call_symbol(call)
         has_no_folder = operation.kind == "shell" and NO_FOLDER.match(headline) is not None
-        if has_no_folder:  # what came after it did not run
-            symbol = FAILED_CD
-        elif operation.kind == "shell":
-            blamed = blamed_program(line.text)
-            symbol = operation.key if symbol == _REMOTE or blamed in (operation.program, operation.name) else symbol
+        symbol = (
+            FAILED_CD if has_no_folder else failed_symbol(call.tool, arguments, text)
+        )  # what came after did not run
         reason = noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
@@ -396,11 +391,6 @@ def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
     if record.fingerprint.startswith(f"{VERSION}:"):
         return record
     return replace(record, fingerprint=fingerprint_headline(record.symbol, record.headline))
-
-
-def blamed_program(line: str) -> str | None:
-    """Return the program that an error line begins with or is of, or that a shell did not find; None for none."""
-    return "git add" if NOTHING_ADDED.search(line) else missing_command(line) or program_prefix(line)
 
 
 def _resolving_directory(record: ErrorRecord, directory: str | None) -> str | None:

@@ -147,7 +147,7 @@ def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:
     if missing is None or not failed or not is_shell_symbol(record.symbol):
         return []
     folders = [folder for match in _SETS_PATH.finditer(worked) for folder in match[1].strip("'\"").split(":")]
-    folders += re.findall(rf"(?<![^\s;&|(\"'])([/~$][^\s;&|\"'=]*)/{re.escape(missing)}(?![\w./-])", worked)
+    folders += re.findall(rf"(?<!\bcd )(?<![^\s;&|(\"'])([/~$][^\s;&|\"'=]*)/{re.escape(missing)}(?![\w./-])", worked)
     plain = dict.fromkeys(re.sub(r"^(?:~|\$\{HOME\})(?=/)", "$HOME", folder.rstrip("/")) for folder in folders)
     named = [folder for folder in plain if _PLAIN_FOLDER.fullmatch(folder) and folder not in failed]
     words = [("export", f'PATH="{folder}:$PATH"', "&&", *_WHOLE_CALL) for folder in named]

@@ -79,11 +79,11 @@ class LaterCall:
     written: tuple[str, ...] = ()  # paths that a shell call writes
 
     @classmethod
-    def of_call(cls, call: CompletedCall, arguments: Any, blamed: str | None = None) -> LaterCall:
+    def of_call(cls, call: CompletedCall, arguments: Any, error: str | None = None) -> LaterCall:
         """Return a call with what it does, by its arguments as far as they may be kept."""
         return cls(
             call,
-            parse_operations(call.tool, arguments, blamed),
+            parse_operations(call.tool, arguments, error),
             written_paths(call.tool, arguments),
         )
 

@@ -18,6 +18,7 @@ from consolidator.database import Database
 from consolidator.jobs.merging.warning_file import WARNING_NOTE, WARNING_TOKENS
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.facts.instructions import MAX_MORE_WORDS, limits_of, order_key
@@ -393,7 +394,7 @@ async def _find_known_fixes(
     text = redact(error)
     if call is None:  # which tool failed is not said: the error alone has to be the same
         return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
-    exact = fingerprint(tool_symbol(call.tool, call.arguments), text)
+    exact = fingerprint(failed_symbol(call.tool, redact_arguments(call.arguments, redact), text), text)
     return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 

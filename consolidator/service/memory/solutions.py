@@ -8,7 +8,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.symbols import tool_symbol
+from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.solutions.fix_suggestion import FailedCall, answer_line, concerns_error, suggest_fix
@@ -48,9 +48,9 @@ async def find_solutions(
     `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
     """
     text = redact(error)
-    failed = None if call is None else call if isinstance(call, FailedCall) else FailedCall(*call)
+    failed = _redact_call(call if call is None or isinstance(call, FailedCall) else FailedCall(*call))
     if tool is None and failed is not None:
-        tool = tool_symbol(failed.tool, failed.arguments)
+        tool = failed_symbol(failed.tool, failed.arguments, text)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)
     async with database.connection() as conn:
@@ -66,7 +66,7 @@ async def find_solutions(
 
 def answer_error(row: SolutionRow, error: str, call: FailedCall | None = None) -> SolutionRow:
     """Return a solution whose body has a `suggestion` for an error's text, and a line that says it."""
-    suggestion = suggest_fix(row.body, error, _redact_call(call))
+    suggestion = suggest_fix(row.body, error, call)
     if suggestion is None:
         return replace(row, body={**row.body, "suggestion": None})
     error_headline = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""

@@ -6,6 +6,7 @@ import pytest
 
 from consolidator.memory.calls.directory import (
     call_directory,
+    find_left_folder,
     find_place,
     is_other_directory,
     place_below,
@@ -35,6 +36,23 @@ def test_an_argument_names_the_directory_and_a_cd_starts_from_it() -> None:
     assert call_directory("shell", {"command": ["bash", "-lc", "make"], "workdir": "/srv/app"}) == "/srv/app"
     assert call_directory("shell", {"command": "cd web && make", "workdir": "/srv/app"}) == "/srv/app/web"
     assert call_directory("Read", {"path": "/srv", "cwd": "/srv/app"}) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "left_in"),
+    [
+        ("make", "/srv/app"),
+        ("cd web", "/srv/app/web"),
+        ("cd web && make | tail", "/srv/app/web"),
+        ("cd ../other; make", "/srv/other"),
+        ("(cd web && make)", "/srv/app"),
+        ("cd web && make && cd ..", None),
+        ("cd $HOME/x && make", None),
+        ("cd - && make", None),
+    ],
+)
+def test_where_a_line_leaves_its_shell(command: str, left_in: str | None) -> None:
+    assert find_left_folder(command, "/srv/app") == left_in
 
 
 def test_a_line_without_its_cds() -> None:

@@ -362,6 +362,45 @@ def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> No
     assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
 
 
+def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_otherwise() -> None:
+    log = CallLog("s1").run("cd web && make a").run("make b").fail("cd x && make c", "1 problem").run("make d")
+    log.run("(cd lib && make e)").run("make f").run("cd /tmp && make g", "\nShell cwd was reset to /home/ada/shop")
+    log.run("make h").run("cd web", cwd=f"{HOME}/lib").run("make i", cwd=f"{HOME}/lib").run("make j", cwd=f"{HOME}/app")
+    for cuts in ((), (2, 5, 8, 11), tuple(range(1, 22))):
+        places = [str(call.directory).removeprefix(f"{HOME}/") for call in log.trace(*cuts).calls]
+        assert places == [
+            *("web", "web", "web/x", "web", "web/lib", "web", "/tmp", HOME, "lib", "lib/web", "app"),
+        ]
+
+
+def write_kept_folder(log: CallLog) -> None:
+    log.run("cd web && make").fail("cd web && make b", "bash: line 1: cd: web: No such file or directory").run("make b")
+    log.fail("git add web/a.ts", "fatal: pathspec 'web/a.ts' did not match any files")
+    log.run(f"cd {HOME} && git add web/a.ts")
+
+
+def test_a_call_that_the_kept_folder_misled_is_answered_by_where_the_shell_is() -> None:
+    lessons = learn(1, write_kept_folder)
+    (lesson,) = of_kind(lessons, "harness")
+    assert (lesson.failures, lesson.starts) == (2, False)
+    assert of_kind(learn(3, write_kept_folder), "harness")[0].starts
+    no_folder = "bash: line 1: cd: web: No such file or directory"
+    told = answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "web", HOME)
+    assert told is not None
+    assert (told.text, told.call) == ("The shell is in `web/` already: leave out the `cd`.", "make c")
+    no_file = "fatal: pathspec 'web/b.ts' did not match any files"
+    told = answer_failure(lessons, "Bash", {"command": "git add web/b.ts"}, no_file, "web", HOME)
+    assert told is not None
+    assert told.call == f"cd {HOME} && git add web/b.ts"
+    assert answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "", HOME) is None
+    assert answer_failure(lessons, "Bash", {"command": "git add b.ts"}, no_file, "web", HOME) is None
+
+
+def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:
+    log = CallLog("s1").call("shell", {"command": "cd web && make"}).call("shell", {"command": "make"})
+    assert [call.directory for call in log.trace().calls] == [f"{HOME}/web", HOME]
+
+
 def test_a_failed_change_of_directory_blames_no_program() -> None:
     log = CallLog("s").fail("cd web && pnpm run test", "(eval):cd:1: no such file or directory: web")
     assert [segment.ok for segment in log.trace().calls[0].segments] == [None]

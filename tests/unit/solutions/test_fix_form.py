@@ -393,6 +393,11 @@ def test_one_session_confirms_no_folder_of_a_missing_command() -> None:
     assert suggest(solution, NO_TOOL, "Bash", command="zig test").kind == "last time"
 
 
+def test_a_folder_that_a_line_goes_to_is_none_of_a_command_of_its_name() -> None:
+    solution = learn(no_tool("zig build", "PATH=/opt/zig/bin:$PATH && cd /srv/app/zig && zig build"))
+    assert "/srv/app:" not in str(solution["fixes"])
+
+
 def test_two_folders_of_a_missing_command_confirm_neither() -> None:
     solution = learn(
         no_tool("zig build", "PATH=/opt/zig/bin:$PATH zig build"), no_tool("zig fmt", "/usr/lib/zig/zig fmt")
