@@ -80,6 +80,7 @@ MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
 MUCH_THE_SAME = 0.4  # of the words of two turns
 MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
+ANSWERING_COVERAGE = 2 / 3  # of a question's words, in a turn: it needs no fact in other words beside it
 MIN_NEARER = 0.05  # of a cosine: so much nearer than any turn is a fact that has none of a question's words
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
@@ -213,14 +214,22 @@ async def answer_query(
 
 
 def _is_related(item: RecallItem, ranked: Ranked) -> bool:
-    """Tell whether a fact shares a telling word with the question, or is clearly nearer to it than the turns."""
+    """Tell whether a fact shares a telling word with the question, or may answer it in other words.
+
+    That is where none of its words are the question's, and no turn says most of these, or it is clearly nearer.
+    """
+    question = ranked.question
+    shared = question.coverage_of(item.searched)
+    if shared:
+        return question.shares_telling_word(item.searched)
+    turns_cover = (question.coverage_of(each.searched) for each in ranked.items if each.kind == "episode")
+    if max(turns_cover, default=0.0) < ANSWERING_COVERAGE:
+        return True
     by_name = {channel.name: channel for channel in ranked.channels}
     facts, turns = by_name.get(FACT_VECTORS), by_name.get(TURN_VECTORS)
-    if facts is not None and facts.cosine >= (turns.cosine if turns else 0.0) + MIN_NEARER:
-        numbers = {fact.number for fact in ranked.facts if fact.id == item.data["id"]}
-        if any(facts.scores.get(number) == 1.0 for number in numbers):
-            return True
-    return ranked.question.shares_telling_word(item.searched)
+    if facts is None or turns is None or facts.cosine < turns.cosine + MIN_NEARER:
+        return False
+    return any(fact.id == item.data["id"] and facts.scores.get(fact.number) == 1.0 for fact in ranked.facts)
 
 
 def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
