@@ -60,6 +60,7 @@ class _Command:
 
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
+    is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
     broken: list[tuple[str, str]] = field(default_factory=list)  # when it could not be run, and the lineage root
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
@@ -67,9 +68,10 @@ class _Command:
     failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
-    @property
-    def counts(self) -> str:
-        return f"worked {len(self.worked)} of {len(self.worked) + self.failed}"
+    def figures(self, *more: str) -> str:
+        """Return how often it worked, if anything tells, and more, in brackets."""
+        counts = [f"worked {len(self.worked)} of {len(self.worked) + self.failed}"] * self.is_judged
+        return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
 
     @property
     def is_given_up(self) -> bool:
@@ -139,6 +141,7 @@ def _collect(history: History) -> dict[str, _Command]:
                 continue  # of one package: not how the project is installed
             operation = segment.operation
             command = commands[operation]
+            command.is_judged |= not segment.piped
             if segment.ok:
                 command.worked.add(session, call)
                 command.prefixes[segment.bare_call.removesuffix(operation)] += 1
@@ -175,16 +178,16 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
         sessions = len(command.worked.roots)
         often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
-            f"; also {code(commands[name].usual_call(name))}{commands[name].where} ({commands[name].counts})"
+            f"; also {code(commands[name].usual_call(name))}{commands[name].where}{commands[name].figures()}"
             for name in often[:2]
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
-        lasting = f", some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
+        lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         call, homes = command.usual_call(best), command.homes
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{command.where} ({command.counts}{lasting}){command.nowhere}{also}.",
+            f"{_TITLES[purpose]}: {code(call)}{command.where}{command.figures(lasting)}{command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),

@@ -812,3 +812,21 @@ def test_a_program_that_worked_before_is_not_told_to_be_gone() -> None:
             log.fail("oldtool lint", "bash: oldtool: command not found").run("newtool lint", "done")
 
     assert of_kind(learn_in_turn(6, write), "always_fails") == []
+
+
+def test_a_check_of_the_format_is_another_command_than_the_formatter() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cargo fmt --check", "Diff in /srv/a.rs:3:\n-  x\n+ x").run("cargo fmt", "").run(
+            "dart fix --dry-run", "x"
+        )
+
+    lessons = learn(3, write)
+    assert [lesson.line for lesson in of_kind(lessons, "command")] == ["Format: `cargo fmt` (worked 3 of 3)."]
+    assert of_kind(lessons, "first_run_fails")[0].line == (
+        "The first `cargo fmt --check` of a session fails in 3 of 3; run `cargo fmt` after editing."
+    )
+
+
+def test_a_command_whose_exit_status_nobody_saw_has_no_rate() -> None:
+    lessons = learn(3, lambda log: log.run("npx eslint src | tail -5", "no problems"))
+    assert of_kind(lessons, "command")[0].line == "Lint: `npx eslint src`."
