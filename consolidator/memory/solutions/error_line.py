@@ -75,7 +75,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
     following = lines[position + 1 :]
     while len(parts) <= MAX_ANNOUNCEMENTS and following and _leads_on(parts[-1], following[0].text):
         position = 0
-        if _is_skipped(following[0].text):
+        if _is_skipped(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
             exception = _find_exception(following)
             position = _find_complaint(following) if exception is None else exception
         parts.append(line_kinds.strip_box(following[position].text))

@@ -105,6 +105,7 @@ NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
 )
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
+_BOX_TITLE = re.compile(r"\s*[─━═]{3,}[╮┐]\s*$")
 _BOX = re.compile(
     r"^[\s│┃|╷╵╭╰─━]*(?:(?:[×✖✗⨯*]|\[\w+:[\w.-]+\])\s+)?"
 )  # also a bullet, and the task that a line is of
@@ -132,5 +133,6 @@ def is_progress(line: str) -> bool:
 
 
 def strip_box(line: str) -> str:
-    """Return a line without the frame that is drawn beside it, and without its bullet."""
-    return _BOX.sub("", line).strip()
+    """Return a line without the frame that is drawn beside it, and without its bullet; a box's title as one."""
+    line = _BOX_TITLE.sub(":", line) if line.rstrip().endswith(("╮", "┐")) else line
+    return _BOX.sub("", line).rstrip(" \t│┃").strip()
