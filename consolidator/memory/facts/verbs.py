@@ -12,7 +12,8 @@ _BASE = word_set(
     comment commit commute compare compile complain complete consider contact contain continue convert cook copy count
     cover create cut cycle dance deal decide define delegate delete deliver deploy describe design despise detest
     develop dislike do document draft draw dream drink drive drop earn eat edit email employ encrypt end enforce enjoy
-    ensure enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold follow forget
+    ensure ensure enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold
+    follow forget
     format forward generate get give go graduate grow handle hate have help hide hike hire hold hope host ignore
     implement import include indent insist inspect install introduce invest invite join jump keep knit know label last
     laugh launch lead learn leave lend let lie like limit link lint list listen live load log look lose love maintain

@@ -24,7 +24,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.segments import FORMAT_CHECK, TRANSPARENT_WRAPPERS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
@@ -32,7 +32,7 @@ MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
 MIN_LATE_FAILURES = 3  # that outweigh all successes before them
-_CHECKS = ("lint", "test", "typecheck")  # whose failures mostly are what they find
+_CHECKS = ("lint", "test", "typecheck", FORMAT_CHECK)  # whose failures mostly are what they find
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
@@ -170,7 +170,7 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose is not None and len(command.worked.roots) >= MIN_SESSIONS and not command.is_given_up:
+        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS and not command.is_given_up:
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
@@ -210,7 +210,7 @@ def _first_runs(history: History) -> Iterator[Lesson]:
     for session in history.sessions:
         for position, call in enumerate(session.calls):
             for segment in call.segments:
-                is_check = segment_purpose(segment) in ("lint", "test", "typecheck", "build")
+                is_check = segment_purpose(segment) in (*_CHECKS, "build")
                 if not is_check or segment.ok is None or (segment.ok is False and history.did_not_run(call)):
                     continue
                 if session.root in runs[segment.operation]:

@@ -41,6 +41,7 @@ _PURPOSES = {  # the first that an operation matches
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
     "run": r"\b(?:dev|start|serve)$",
 }
+FORMAT_CHECK = "format check"  # of a formatter with an option by which it only looks
 _PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
 
 
@@ -94,7 +95,7 @@ def purpose_of(operation: str) -> str | None:
     if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
         return None
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
-    return "lint" if purpose == "format" and only else purpose
+    return FORMAT_CHECK if purpose == "format" and only else purpose
 
 
 def resolves(segment: Segment, failed: Segment) -> bool:
