@@ -183,8 +183,6 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     headline = most_common(counts)
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
-    if key[0] in ("flag", "name") and missing_command(headline):
-        return None  # it was the program's
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
         return None  # it was another option's

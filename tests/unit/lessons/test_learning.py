@@ -850,3 +850,11 @@ def test_a_program_that_worked_once_is_not_missing() -> None:
         log.run("python -c 'print(1)'", "1")
 
     assert of_kind(learn(1, write), "always_fails") == []
+
+
+def test_a_program_that_could_not_be_found_in_other_words_is_told() -> None:
+    error = "The command 'docker' could not be found in this distro.\nWe recommend to activate it."
+    lesson = of_kind(
+        learn(3, lambda log: log.fail("cd infra && docker compose config -q 2>&1", error)), "always_fails"
+    )[0]
+    assert lesson.line == "`docker` always fails here (3 of 3: The command 'docker' could not be found in this distro)."
