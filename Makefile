@@ -15,7 +15,8 @@ setup: .venv/.ready
 .venv/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null || true # on each core; a package may hold what is no Python
 	@touch $@
 
 demo: setup

@@ -18,6 +18,7 @@ MODULES = {
     "append": "benchmarks.speed.append",
     "bulk": "benchmarks.speed.bulk",
     "consolidation": "benchmarks.speed.consolidation",
+    "real-night": "benchmarks.speed.real_night",
     "increment": "benchmarks.speed.increment",
     "history": "benchmarks.speed.history",
     "retention": "benchmarks.speed.retention",
@@ -40,10 +41,11 @@ MODULES = {
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 
-async def run(names: list[str], scale: str, keep: Path | None = None) -> list[dict[str, Any]]:
+async def run(names: list[str], scale: str, keep: Path | None = None, logs: Path | None = None) -> list[dict[str, Any]]:
     """Run benchmarks one after another on one server, print each report, and return all of them as JSON."""
     results = []
     async with open_server(keep) as server:
+        server.logs = logs
         for name in names:
             started = time.perf_counter()
             report = await importlib.import_module(MODULES[name]).measure(server, scale)
@@ -64,10 +66,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep there what takes long to make, and use it again")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed by more than is known")
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(MODULES))
+    logs = next((Path(name) for name in options.names if name not in MODULES and Path(name).is_dir()), None)
+    names_of_benchmarks = [name for name in options.names if name != str(logs)]
+    unknown = sorted(set(names_of_benchmarks) - set(MODULES))
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; choose from {names}")
-    results = asyncio.run(run(options.names or list(MODULES), options.scale, options.keep))
+    results = asyncio.run(run(names_of_benchmarks or list(MODULES), options.scale, options.keep, logs))
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     missed = any(not target["holds"] for result in results for target in result["targets"].values())

@@ -6,6 +6,7 @@ Each test gets a database of its own, copied from a migrated template, and never
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -44,6 +45,7 @@ hypothesis_settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("consolidator")
+gc.disable()  # until all tests are collected
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 _LONGEST = (
@@ -90,6 +92,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             sampled.add(test)
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of all collections of garbage, which paused for it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

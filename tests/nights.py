@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
@@ -21,6 +19,7 @@ from consolidator.settings import Settings
 from consolidator.store.calls import error_records
 from consolidator.store.memory import learned
 from tests.databases import Row
+from tests.forks import Fork
 from tests.support import PATIENCE, assistant_response, call_and_result, later, log_events, run_job, user_message
 
 
@@ -138,12 +137,9 @@ def hold_locks(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Conne
 
 
 @contextmanager
-def start_cli(*arguments: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def start_cli(*arguments: str, environment: Mapping[str, str]) -> Iterator[Fork]:
     """Start the command line; kill it when the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "consolidator", *arguments],
-        env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = Fork(arguments, environment=environment)
     try:
         yield process
     finally:
@@ -163,7 +159,7 @@ async def wait_for_lock_waiters(dsn: str, minimum: int = 1) -> None:
             await asyncio.sleep(0.02)
 
 
-def wait_until_signal_taken(process: subprocess.Popen[str]) -> None:
+def wait_until_signal_taken(process: Fork) -> None:
     """Wait until a process has no pending signal."""
     while True:
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:

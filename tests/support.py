@@ -31,6 +31,7 @@ from consolidator.store.log import events, verification
 from consolidator.store.log.events import BEGINNING
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.session_list import list_page
+from tests.forks import Fork
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
@@ -125,21 +126,14 @@ def later(moment: datetime, **span: float) -> datetime:
 
 
 def run_cli(
-    *arguments: str,
-    environment: Mapping[str, str],
-    code: int | None = 0,
-    timeout: float = PATIENCE,
-    cwd: Path | None = None,
+    *arguments: str, environment: Mapping[str, str], code: int | None = 0, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a subprocess; `code` is the required exit code, None for any."""
-    completed = subprocess.run(
-        [sys.executable, "-m", "consolidator", *arguments],
-        env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd,
-    )  # fmt: skip
-    assert code is None or completed.returncode == code, (
-        f"exit {completed.returncode}\n{completed.stdout}\n{completed.stderr}"
-    )
-    return completed
+    """Run the command line as a process of its own; `code` is the required exit code, None for any."""
+    with Fork(arguments, environment=environment, cwd=cwd) as process:
+        output, errors = process.communicate()
+    exit_code = process.wait()
+    assert code is None or exit_code == code, f"exit {exit_code}\n{output}\n{errors}"
+    return subprocess.CompletedProcess(arguments, exit_code, output, errors)
 
 
 def run_here(

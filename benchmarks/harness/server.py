@@ -30,6 +30,7 @@ class BenchmarkServer:
         """Take the server's address, and whether databases with data that takes long to make stay for another time."""
         self.dsn = dsn
         self.keeps = keeps
+        self.logs: Path | None = None  # a folder of real ones
         self.home = Path(tempfile.mkdtemp(prefix="consolidator-bench-"))
         self._database_names: list[str] = []
         self._template: str | None = None

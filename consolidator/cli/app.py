@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from itertools import groupby
@@ -151,8 +152,7 @@ def _collection_paused() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        if not gc.get_freeze_count():
-            gc.freeze()  # nor does a collection look at it later: a tenth of an import
+        _freeze_once()  # nor does a collection look at it later: a tenth of an import
     finally:
         if is_collecting:
             gc.enable()
@@ -164,6 +164,7 @@ def _bold(text: str) -> str:
 
 
 _YELLOW = 33
+_freeze_once = cache(gc.freeze)  # to ask whether it was done walks all that was frozen
 
 app = typer.Typer(
     name="consolidator",
@@ -218,17 +219,13 @@ def main() -> None:
         reason = error if isinstance(error, ConsolidatorError) else full
         if reason is None:
             raise
-        _print_error(reason)
+        write_error(f"error: {reason}")
         sys.exit((full or reason).exit_code)
     finally:
         if (failure := flush_output()) is not None:
             full = as_disk_full(failure) or DiskFull(f"cannot write to standard output: {failure.strerror}")
-            _print_error(full)
+            write_error(f"error: {full}")
             sys.exit(full.exit_code)
-
-
-def _print_error(error: ConsolidatorError) -> None:
-    write_error(f"error: {error}")
 
 
 def _require_utf8(arguments: list[str]) -> None:

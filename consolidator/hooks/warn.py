@@ -142,8 +142,6 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
-    if kind == "name":
-        return words[0] == program and match.get("name") in words
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]

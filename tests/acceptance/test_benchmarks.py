@@ -27,6 +27,7 @@ RATIOS = {
         "import consolidator",
     },
     "consolidation": {"night / stamping as a night does", "night / stamping in one statement"},
+    "real-night": set(),
     "increment": {"night with 1% new / full backfill"},
     "history": {"one project: long / short", "4 projects, news in 4: long / short", "peak of memory"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},

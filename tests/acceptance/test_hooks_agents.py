@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, end_service, wait_for
@@ -48,14 +49,14 @@ def home(later: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
     goose.write(tmp_path / ".local/share/goose", [*goose.header(), *words])
     path = kimi.write(tmp_path / ".kimi-code", [*kimi.header(), *kimi.prompt("From now on, never deploy on Fridays.")])
     (path.parents[2] / "state.json").write_text(json.dumps({"workDir": "/work/bank"}))
-    (tmp_path / ".claude").mkdir()
-    run_here("install", "claude-code", "--yes", environment=later)
-    end_service(later)
     yield tmp_path
     end_service(later)
 
 
 def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str, str]) -> None:
+    (home / ".claude").mkdir()
+    run_here("install", "claude-code", "--yes", environment=later)
+    end_service(later)
     report = json.loads(run_here("import", "--json", environment=later).stdout)
     assert (report["files"], report["problem_count"]) == (6, 0)
     run_here("run", "consolidation", environment=later)
@@ -85,7 +86,7 @@ def test_a_chat_that_is_one_object_is_imported_as_its_agent_ends(home: Path, lat
     ended = log.write(home / ".gemini", [header, *log.prompt("From now on, never push on Mondays.")])
     client = ClaudeCode(later, home, settings=file)
     assert client.run("SessionEnd", reason="exit", transcript_path=str(ended)) == ""
-    assert wait_for(lambda: "Mondays" in run_here("session", "list", environment=later).stdout)
+    wait_for_session(later, "Mondays")
 
 
 @pytest.mark.parametrize(("agent", "call"), [("gemini", "AfterTool"), ("qwen", "PostToolUse")])
@@ -107,6 +108,17 @@ def test_agents_with_hooks_of_google_are_told_it_too(
     assert "every project" in run_here("status", environment=later).stdout
     run_here("uninstall", agent, "--yes", environment=later)
     assert file.read_text() == OTHERS
+
+
+def wait_for_session(environment: Mapping[str, str], text: str) -> None:
+    """Wait until the log has a session that is about something, and the command line lists it."""
+    query = (
+        "select from consolidator.session s left join consolidator.event e on e.session_id = s.id "
+        "where strpos(s::text, %(text)s) > 0 or strpos(e.data::text, %(text)s) > 0"
+    )
+    with psycopg.connect(environment["CONSOLIDATOR_DATABASE_URL"], autocommit=True) as conn:
+        wait_for(lambda: conn.execute(query, {"text": text}).rowcount)
+    assert wait_for(lambda: text in run_here("session", "list", environment=environment).stdout)
 
 
 def run_hook(command: str, environment: Mapping[str, str], **payload: Any) -> subprocess.CompletedProcess[str]:
@@ -189,7 +201,7 @@ def test_a_session_is_imported_as_it_ends_where_its_agent_keeps_it(
         settings = json.loads((home / ".copilot/hooks/consolidator.json").read_text())
         command = settings["hooks"]["SessionEnd"][0]["command"]
     subprocess.run(["sh", "-c", command], input=json.dumps(body), env=later, text=True, timeout=PATIENCE, check=True)
-    assert wait_for(lambda: agent in run_here("session", "list", environment=later).stdout)
+    wait_for_session(later, agent)
 
 
 DRIVER = """
@@ -230,7 +242,7 @@ def test_opencodes_plugin_tells_each_call_of_a_session_the_same_and_imports_it(
     assert "already" in run_here("install", "opencode", "--yes", "--no-history", environment=later).stdout
     assert run_plugin(file, later, "session.updated")[3] == []
     assert wait_for(lambda: run_plugin(file, later, "session.idle"))
-    assert wait_for(lambda: "opencode" in run_here("session", "list", environment=later).stdout)
+    wait_for_session(later, "opencode")
     run_here("import", environment=later)
     run_here("run", "consolidation", environment=later)
 

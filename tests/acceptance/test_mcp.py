@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from consolidator.mcp_server.texts import MIN_LIKELIHOOD
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from tests.databases import fetch_dicts
+from tests.forks import Fork, forked
 from tests.nights import log_workdays, run_next_night, workday_events
 from tests.support import (
     PATIENCE,
@@ -59,9 +59,8 @@ async def learned(database: Database, clock: FrozenClock, settings: Settings) ->
 async def connect_over_stdio(
     environment: Mapping[str, str], *options: str, roots: ListRootsFnT | None = None
 ) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "consolidator", "mcp", *options], env=dict(environment)
-    )
+    command, *arguments = forked("mcp", *options)
+    parameters = StdioServerParameters(command=command, args=arguments, env=dict(environment))
     mode = "auto" if roots is None else "legacy"  # the protocol of 2026-07-28 has no request for roots
     with Path(os.devnull).open("w", encoding="utf-8") as devnull:  # noqa: ASYNC230
         async with Client(stdio_client(parameters, errlog=devnull), list_roots_callback=roots, mode=mode) as client:
@@ -289,11 +288,7 @@ async def run_service(environment: Mapping[str, str], home: Path) -> AsyncIterat
     """Run `serve` on a free port; yield its address."""
     with free_port() as port:
         variables = {"CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SOURCES": "[]", "HOME": str(home)}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "consolidator", "serve"),
-            env={**os.environ, **environment, **variables},
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        process = Fork(["serve"], environment={**os.environ, **environment, **variables})
         try:
             async with httpx2.AsyncClient() as client, asyncio.timeout(PATIENCE):
                 while not await is_reachable(client, f"http://127.0.0.1:{port}/healthz"):  # noqa: ASYNC110 - another process
@@ -301,7 +296,8 @@ async def run_service(environment: Mapping[str, str], home: Path) -> AsyncIterat
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            assert await process.wait() == 0
+            await asyncio.to_thread(process.communicate)
+            assert process.returncode == 0
 
 
 async def is_reachable(client: httpx2.AsyncClient, address: str) -> bool:

@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,6 +18,7 @@ from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.ui.app import PAGES
 from release.terminal_picture import wrap_line
 from tests.acceptance.browser import check_page, open_browser
+from tests.forks import Fork
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
 
@@ -46,7 +46,7 @@ async def _delete_cluster(home: Path) -> None:
     assert await (await EmbeddedServer.start(home)).delete()
 
 
-def read_link(command: subprocess.Popen[str]) -> str:
+def read_link(command: Fork) -> str:
     """Return the link that `consolidator ui --json` prints."""
     assert command.stdout is not None
     lines = ""

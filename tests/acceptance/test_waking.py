@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests import nights
+from tests.forks import Fork
 from tests.nights import start_cli
 from tests.runtime import describe_log, open_agent, read_log
 from tests.support import PATIENCE, SimulatedKill, free_port, in_thread, run_here
@@ -78,7 +78,7 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
             answered = f"session {plain}: answered"
             assert await in_thread(lambda lines: any(answered in line for line in lines), service.stderr)
             service.send_signal(signal.SIGTERM)
-            await in_thread(service.communicate, None, PATIENCE)
+            await in_thread(service.communicate, PATIENCE)
         assert service.returncode == 0
         assert await nights.query_number(database, SETTLED, handy) == 0
         words = ["session", "wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
@@ -97,7 +97,7 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
 
 
 @contextmanager
-def serving(server: ModelServer, environment: dict[str, str], *options: str, port: int = 0) -> Iterator[Popen[str]]:
+def serving(server: ModelServer, environment: dict[str, str], *options: str, port: int = 0) -> Iterator[Fork]:
     """Run the service with a stand-in model."""
     model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
     quick = {"CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SESSION_LEASE_SECONDS": "2"}
@@ -149,14 +149,14 @@ async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and
         with serving(server, environment, *options) as service:
             await nights.wait_until_counted(database, "select count(*) from generation_chunk")
             service.kill()
-            await in_thread(service.communicate, None, PATIENCE)
+            await in_thread(service.communicate, PATIENCE)
         stall = False
         with serving(server, environment, *options) as service:
             await nights.wait_until_counted(database, SETTLED + " and error is null", session_id)
             later = await send(database, server, "main:test:later", [look])
             await nights.wait_until_counted(database, SETTLED, later)
             service.send_signal(signal.SIGTERM)
-            await in_thread(service.communicate, None, PATIENCE)
+            await in_thread(service.communicate, PATIENCE)
         assert service.returncode == 0
     first, second = [describe_log(await read_log(database, each)) for each in (session_id, later)]
     called = ["user: hello?", "ThinkingStart", "model: ", "call: look", "result: look ok", "ThinkingStart"]
@@ -185,7 +185,7 @@ async def test_two_services_share_sessions_and_one_goes_on_when_the_other_is_sto
             services[0].send_signal(signal.SIGTERM)
             for name in names:
                 await nights.wait_until_counted(database, SETTLED, name)
-            await in_thread(services[0].communicate, None, PATIENCE)
+            await in_thread(services[0].communicate, PATIENCE)
             assert services[0].returncode == 0
             assert services[1].poll() is None
     for name in names:

@@ -45,10 +45,11 @@ async def test_one_agents_failure_is_in_the_next_ones_brief_before_a_night(
         assert await in_thread(lambda lines: any("retention:" in line for line in lines), service.stderr)
         for name in ("one", "two", "three"):
             write_session(tmp_path, name)
+        await wait_until_counted(database, "select count(*) from lesson")
         assert "`wrap pnpm …` always fails" in await in_thread(wait_for, lambda: start_brief())
         await wait_until_counted(database, ENDED)
         service.send_signal(signal.SIGTERM)
-        await in_thread(service.communicate, None, PATIENCE)
+        await in_thread(service.communicate, PATIENCE)
     assert service.returncode == 0
     kinds = ("lesson", "solution", "procedure")
     before = await read_memory(database)

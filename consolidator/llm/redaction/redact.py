@@ -1,6 +1,7 @@
 """Hides credentials, as [redacted:kind], before a model, memory or an export sees a text.
 
-Redaction is idempotent and logs nothing of what it hides. Short texts are cached in this process only.
+Redaction is idempotent and logs nothing of what it hides. Short texts are cached, and the latest long
+ones, in this process only.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _AROUND = 400  # characters that are read on each side of a disguise
 
 def redact(text: str) -> str:
     """Return `text` with every credential in it replaced by `[redacted:kind]`."""
-    return _redact_cached(text) if len(text) <= _MAX_CACHED_CHARS else _redact_text(text)
+    return _redact_cached(text) if len(text) <= _MAX_CACHED_CHARS else _redact_again(text)
 
 
 def _redact_text(text: str) -> str:
@@ -75,6 +76,7 @@ def _redact_text(text: str) -> str:
 
 
 _redact_cached = lru_cache(maxsize=32_768)(_redact_text)  # of short texts: names, paths and words are repeated
+_redact_again = lru_cache(maxsize=16)(_redact_text)  # of others, the latest: several readers redact the same text
 
 
 def redact_json(value: Any) -> Any:

@@ -75,8 +75,7 @@ def parse_commands(command: str) -> list[Command]:
 @lru_cache(maxsize=8192)
 def is_readable(command: str) -> bool:
     """Whether a whole line parses: of any other some programs may be missing among those of `parse_commands`."""
-    text = _NON_ASCII.sub("x", command)
-    return _is_within_limits(command) and not _thread_parser().parse(text.encode()).root_node.has_error
+    return _is_within_limits(command) and not _parse_tree(command).has_error
 
 
 def _is_within_limits(command: str) -> bool:
@@ -156,9 +155,7 @@ def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
     fenced = _FENCED_EDIT.fullmatch(command.strip())
     if fenced:
         return (_build_command([fenced[1], *fenced[2].split()], (), ""),)
-    # The grammar's scanner can crash the process on non-ASCII characters, so it gets a letter for each. Positions stay
-    # the same, and words are read from the command itself.
-    root = _thread_parser().parse(_NON_ASCII.sub("x", command).encode()).root_node
+    root = _parse_tree(command)
     if root.has_error:
         first_line = command.strip().split("\n", 1)[0]
         if first_line != command:
@@ -171,6 +168,19 @@ def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
         commands = tuple(c for c in commands if c.program != "cd")
         commands = (replace(commands[0], link=""), *commands[1:])
     return commands
+
+
+def _parse_tree(command: str) -> Node:
+    """Return the tree of a line; of the one that this thread parsed last, the same.
+
+    The grammar's scanner can crash the process on non-ASCII characters, so it gets a letter for each. Positions stay
+    the same, and words are read from the command itself.
+    """
+    last: tuple[str, Node] | None = getattr(_THREAD_LOCAL, "last", None)
+    if last is None or last[0] != command:
+        last = command, _thread_parser().parse(_NON_ASCII.sub("x", command).encode()).root_node
+        _THREAD_LOCAL.last = last
+    return last[1]
 
 
 def _thread_parser() -> Parser:

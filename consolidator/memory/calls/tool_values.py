@@ -9,11 +9,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.private import NAME, has_unclosed_passage, strip_private
 
+_MAX_CACHED_CHARS = 4000  # of a text that is remembered
 MAX_DEPTH = 64  # levels of lists and objects; what is deeper is not read
 _TAG = re.compile(rf"(?:<|&(?:lt|#0*60|#x0*3c);?)\s{{0,9}}(?:/\s{{0,9}})?{NAME}")
 
@@ -73,8 +75,15 @@ def _leaves_open(member: Any) -> bool:
 
 
 def _strip(text: str) -> str:
+    return _strip_cached(text) if len(text) <= _MAX_CACHED_CHARS else _strip_text(text)
+
+
+def _strip_text(text: str) -> str:
     text = strip_invisible(text)
     return strip_private(text, is_excerpt=True) if _may_have_tag(text) else text
+
+
+_strip_cached = lru_cache(maxsize=1024)(_strip_text)  # three folds read the same call, and names are repeated
 
 
 def _may_have_tag(text: str) -> bool:

@@ -42,7 +42,6 @@ MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
 _CHOICE, MIN_ORDERS_OF_TASK = "instead of", 3  # a choice of one thing over another, among so many orders, is of a task
 _NO_MORE = re.compile(r"i (?:do not|don't|don’t) want (?:you )?to ", re.IGNORECASE)  # it ends, and says what holds
-_LEANING = re.compile(r"(?:just|instead)\b", re.IGNORECASE)  # an order that the sentence before it explains
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 
 
@@ -97,7 +96,7 @@ def _find_quoted_statements(
 ) -> Iterator[tuple[Statement, str]]:
     """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
-    before, sentences = "", list(split_sentences(text))
+    sentences = list(split_sentences(text))
     orders_given = sum(begins_order(sentence.lower().split(), 0) is not None for sentence in sentences)
     for sentence in sentences:
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
@@ -113,10 +112,7 @@ def _find_quoted_statements(
                 if statement.rule == _CHOICE and orders_given >= MIN_ORDERS_OF_TASK and statement.rejected is None:
                     statement = replace(statement, rejected="among the orders of one task")
                 states_fact = states_fact or statement.rejected is None
-                if statement.predicate == "rule" and _LEANING.match(sentence) and is_quote_in(before + sentence, text):
-                    statement = replace(statement, sentence=before + sentence)
                 yield statement, quote
-        before = f"{sentence} "
         if states_fact or not counts_instructions:
             continue
         orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]

@@ -1,8 +1,7 @@
-"""Learns what always fails here: a wrapper, program, name, flag, path, skill or host; and what works in its place.
+"""Learns what always fails here: a wrapper, program, flag, path or skill; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
-not there or not understood, explains its failures. Only keys without a success are warned of before a call. A run of
-late failures outweighs old successes where a host does not answer any more.
+not there or not understood, explains its failures. Only keys without a success are warned of before a call.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from consolidator.memory.calls.installation import installs_unnamed
-from consolidator.memory.calls.shell_programs import OPTIONS_WITH_VALUE
 from consolidator.memory.calls.tool_kinds import INLINE_CODE_OPTIONS
-from consolidator.memory.lessons.harm import lesson_harm, quote_reason
+from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
@@ -28,27 +25,17 @@ Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
-MIN_NEAR = 0.75  # of the letters of two names
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
-_HOST_PROGRAM, _NO_HOST = "ssh", "no answer"
-_NO_ANSWER = re.compile(
-    r"timed out|refused|unreachable|no route to host|could not resolve|connection (?:closed|reset)|host key", re.I
-)
-_NAME = re.compile(
-    r"(?<![\w/.:-])[A-Za-z][\w:-]{2,}(?![\w/.:-])"
-)  # a subcommand, a script, a table; no option and no path
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_KINDS = ("wrapper", "program", "skill", "name", "flag", "host", "path")  # what explains more comes first
+_KINDS = ("wrapper", "program", "skill", "flag", "path")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
-    "name": ("program", "name"),
     "flag": ("operation", "option"),
     "skill": ("skill",),
-    "host": ("program", "host"),
     "path": ("path",),
 }  # how the names of a key are called in a lesson's match
 
@@ -69,7 +56,6 @@ class _Failure:
 class _Uses:
     successes: int = 0
     failures: list[_Failure] = field(default_factory=list)
-    worked_at: str = ""  # the last time, ISO 8601
 
 
 def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -> Iterator[Key]:
@@ -79,10 +65,6 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
                 yield "wrapper", wrapper, segment.program
         yield "program", segment.program
-        if host := host_of(segment):
-            yield "host", segment.program, host
-        for name in () if segment.is_trivial else names_in(segment):
-            yield "name", segment.program, name
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -91,27 +73,6 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         parts = (session.relative(call.path) or ".").split("/")
         for depth in {*range(2, len(parts)), len(parts)}:
             yield "path", "/".join(parts[:depth])
-
-
-def names_in(segment: Segment) -> set[str]:
-    """Return the names that a call gives its program."""
-    return set(_NAME.findall(segment.call)) - {segment.program}
-
-
-def host_of(segment: Segment) -> str | None:
-    """Return the host that a call of `ssh` names, as it names it; None for another program."""
-    words = iter(segment.call.split()[1:] if segment.program == _HOST_PROGRAM else ())
-    for word in words:
-        if word in OPTIONS_WITH_VALUE[_HOST_PROGRAM]:
-            next(words, None)
-        elif not word.startswith("-"):
-            return word
-    return None
-
-
-def gives_no_answer(headlines: Collection[str]) -> bool:
-    """Whether a failure of a host's call is the connection's: what it printed says so, or it printed nothing."""
-    return not headlines or any(map(_NO_ANSWER.search, headlines))
 
 
 def learn_always_failing(history: History) -> list[Lesson]:
@@ -123,9 +84,6 @@ def learn_always_failing(history: History) -> list[Lesson]:
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
-        late = [each for each in failures if each.call.at > uses[key].worked_at] if key[0] == "host" else []
-        if headline is None and late:
-            failures, headline = late, _find_headline(history, key, _Uses(), late)
         if headline is None:
             continue
         explained |= {failure.id for failure in failures}
@@ -133,27 +91,16 @@ def learn_always_failing(history: History) -> list[Lesson]:
     return lessons
 
 
-def _find_unknown(history: History) -> set[str]:
-    """Return the names that errors say are not there or not understood."""
-    lines = (line.text for _, call in history.calls() if call.ok is False for line in history.reasons(call))
-    lines = (line for line in lines if NOT_THERE.search(line) and not NO_FILE.search(line))
-    return {name for line in lines for name in _NAME.findall(line)}
-
-
 def _collect(history: History) -> dict[Key, _Uses]:
     uses: dict[Key, _Uses] = defaultdict(_Uses)
-    unknown = _find_unknown(history)
     for session in history.sessions:
         for position, call in enumerate(session.calls):
             segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
             for segment in segments:
                 outcome = call.ok if segment is None else segment.ok
                 for key in set(keys_of(session, call, segment)) if outcome is not None else ():
-                    if key[0] == "name" and key[-1] not in unknown:
-                        continue
                     if outcome:
                         uses[key].successes += 1
-                        uses[key].worked_at = max(uses[key].worked_at, call.at)
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
     return uses
@@ -170,15 +117,11 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     counts: Counter[str] = Counter()
     for failure in failures:
         reasons = history.reasons(failure.call)
-        if key[0] == "host":
-            counts[_NO_HOST] += gives_no_answer([headline.text for headline in reasons])
-        elif key[0] == "path":  # which tool looked for it does not matter
+        if key[0] == "path":  # which tool looked for it does not matter
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
-            named = (line for line in reasons if key[0] != "name" or key[-1] in _NAME.findall(line.text))
-            counts.update({line.key for line in named if NOT_THERE.search(line.text)})
-    is_alone = key[0] in ("host", "name") and _find_instead(key, failures) is None
-    if not counts.total() or is_alone:
+            counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
+    if not counts.total():
         return None
     headline = most_common(counts)
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
@@ -199,21 +142,13 @@ def _build_lesson(
     cases = Cases([(failure.session, failure.call) for failure in failures])
     reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
     instead = _find_nearest(there, names[0]) if kind == "path" else _find_instead(key, failures)
-    is_late = uses.successes > 0 and all(failure.call.at > uses.worked_at for failure in failures)
-    successes = 0 if is_late else uses.successes
-    counts = f"{len(failures)} of {len(failures) + successes}"
-    if is_late:
-        counts += (
-            f" since {min(failure.call.at for failure in failures)[:10]}, after it had worked {uses.successes} times"
-        )
+    counts = f"{len(failures)} of {len(failures) + uses.successes}"
     if quoted := quote_reason(reason, MAX_REASON):
         counts += f": {quoted}"
-    always = "mostly" if successes else "always"
+    always = "mostly" if uses.successes else "always"
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
-    elif kind == "name":
-        line = f"{code(names[0])} knows no {code(names[1])} here ({counts}); {code(instead or '')} then worked."
     elif kind == "path":
         cure = f"; {code(instead)} is" if instead else ""
         line = f"{code(names[0])} is not there ({counts}){cure}."
@@ -223,8 +158,6 @@ def _build_lesson(
         line = f"{code(f'{names[0]} {names[1]} …')} {always} fails ({counts}){cure}."
     else:
         cure = f"; {code(instead)} then worked" if instead else ""
-        if kind == "host" and instead and lesson_harm(code(instead), instead, history.home):
-            cure, instead = "; another host then answered", None
         line = f"{code(' '.join(names))} {always} fails here ({counts}){cure}."
     return cases.build_lesson(
         "always_fails",
@@ -232,20 +165,18 @@ def _build_lesson(
         line,
         3.0 * len(failures),
         failures=len(failures),
-        successes=successes,
+        successes=uses.successes,
         instead=instead,
         match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
-        warns=successes == 0 and kind not in ("path", "host"),
+        warns=uses.successes == 0 and kind != "path",
         starts=kind != "path" or instead is not None,  # that something is not there, without where it is, helps nobody
     )
 
 
 def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
-    if key[0] == "host":
-        return _find_other_host(key, failures)
-    if key[0] in ("skill", "name"):
-        return _find_near(key, failures)
+    if key[0] == "skill":
+        return _find_near(key[1], failures)
     is_flag, is_missing = key[0] == "flag", key[0] == "program" and _is_missing(failures)
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -288,39 +219,24 @@ def _replaces(segment: Segment, missing: Segment) -> bool:
         return False
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= INLINE_CODE_OPTIONS
-    return bool(others) and (words == others or (is_code and _are_near(segment.program, missing.program)))
+    return bool(others) and (words == others or (is_code and segment.program.startswith(missing.program[:3])))
 
 
-def _find_near(key: Key, failures: list[_Failure]) -> str | None:
-    """Return nearly the same name with which the tool worked right after the failures, in several sessions."""
+def _find_near(skill: str, failures: list[_Failure]) -> str | None:
+    """Return the skill of the same name in a plugin that worked right after the failures, in several sessions."""
     roots: dict[str, set[str]] = defaultdict(set)
     for failure in failures:
-        failed = {key[-1]} if failure.segment is None else names_in(failure.segment)
-        for _, call in failure.session.acting(failure.position + 1, 2):
-            names = {call.name} if call.kind == key[0] and call.ok else set()
-            worked = (each for each in call.segments if each.ok and each.program == key[1] and not each.is_hostile)
-            names = names.union(*(names_in(each) for each in worked if key[-1] not in names_in(each))) - failed
-            if near := sorted(name for name in names if _are_near(name, key[-1])):
-                roots[near[0]].add(failure.session.root)
-                break
+        later = (call for _, call in failure.session.acting(failure.position + 1, 2))
+        near = (call.name for call in later if call.kind == "skill" and call.ok and _plain(call.name) == _plain(skill))
+        if (name := next(near, skill)) != skill:
+            roots[name].add(failure.session.root)
     best = min(roots, key=lambda name: (-len(roots[name]), name), default=None)
     return best if best is not None and len(roots[best]) >= MIN_SESSIONS else None
 
 
-def _are_near(name: str, other: str) -> bool:
-    """Whether two names differ by a plugin before them, by separators, or by few letters."""
-    plain, other_plain = (re.split(r"[:/]", each)[-1].casefold().replace("_", "-") for each in (name, other))
-    return plain == other_plain or SequenceMatcher(None, plain, other_plain).ratio() >= MIN_NEAR
-
-
-def _find_other_host(key: Key, failures: list[_Failure]) -> str | None:
-    """Return the program with the host that answered after the failures, later in their sessions."""
-    counts: Counter[str] = Counter()
-    for failure in failures:
-        later = [each for call in failure.session.calls[failure.position + 1 :] for each in call.segments]
-        hosts = {host_of(each) for each in later if each.ok and each.program == key[1] and not each.is_hostile}
-        counts.update(f"{key[1]} {host}" for host in hosts - {None, key[2]})
-    return most_common(counts) if counts else None
+def _plain(skill: str) -> str:
+    """Return a skill's name without its plugin, however it parts its words."""
+    return re.split(r"[:/]", skill)[-1].casefold().replace("_", "-")
 
 
 def _operations_without(history: History, wrapper: str, program: str) -> list[str]:

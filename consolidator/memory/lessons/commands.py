@@ -31,8 +31,7 @@ MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
-MIN_LATE_FAILURES = 3  # that outweigh all successes before them
-_CHECKS = ("lint", "test", "typecheck", FORMAT_CHECK)  # whose failures mostly are what they find
+_CHECKS = ("lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
@@ -61,7 +60,6 @@ class _Command:
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
-    broken: list[tuple[str, str]] = field(default_factory=list)  # when it could not be run, and the lineage root
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
     places: Counter[str] = field(default_factory=Counter)  # where it worked
@@ -72,13 +70,6 @@ class _Command:
         """Return how often it worked, if anything tells, and more, in brackets."""
         counts = [f"worked {len(self.worked)} of {len(self.worked) + self.failed}"] * self.is_judged
         return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether it could not be run any more since it last worked, several times and in several sessions."""
-        worked_at = max((call.at for _, call in self.worked.members), default="")
-        late = [root for at, root in self.broken if at > worked_at]
-        return len(late) >= MIN_LATE_FAILURES and len(set(late)) >= MIN_SESSIONS
 
     @property
     def home(self) -> str | None:
@@ -153,8 +144,6 @@ def _collect(history: History) -> dict[str, _Command]:
             elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
                 command.failed += 1
                 command.failed_places.update(_places(session, call, segment))
-                if segment_purpose(segment) not in _CHECKS or history.did_not_run(call):
-                    command.broken.append((call.at, session.root))
     return commands
 
 
@@ -170,7 +159,7 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS and not command.is_given_up:
+        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS:
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))

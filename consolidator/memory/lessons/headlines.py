@@ -46,7 +46,7 @@ def find_headlines(text: str, program: str) -> list[Headline]:
     headlines: dict[str, Headline] = {}
     for line in truncate_middle(text).splitlines():
         for code in (match[0] for match in _RULE_CODE.finditer(line)):
-            is_code = "lint/" in code or not code[-1].isdigit() or line_kinds.ERROR_WORD.search(line)
+            is_code = "lint/" in code or not code[-1].isdigit() or line_kinds.has_error_word(line)
             if is_code and len(headlines) < MAX_HEADLINES:
                 headlines.setdefault(code, Headline(code, line_kinds.strip_box(" ".join(line.split()))[:MAX_HEADLINE]))
     reasons = 0
@@ -78,5 +78,5 @@ def _reasons(text: str) -> Iterator[str]:
     for line in error_lines(text):
         plain = line_kinds.strip_box(line)
         is_prose = 2 <= len(plain.split()) <= 40 and not plain.endswith(("{", "(", ";"))
-        if is_prose and line_kinds.ERROR_WORD.search(plain) and not line_kinds.VAGUE.search(plain):
+        if is_prose and line_kinds.has_error_word(plain) and not line_kinds.VAGUE.search(plain):
             yield plain

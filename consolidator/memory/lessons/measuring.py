@@ -229,7 +229,7 @@ def _first_told_call(session: TracedSession, tellings: Iterable[TellingRow]) -> 
 def _situations(lesson: Lesson) -> list[Key]:
     """Return in which calls a lesson's failure may come; none where nobody can tell."""
     match, kind = lesson.match, lesson.match.get("kind")
-    if lesson.kind == "always_fails" and kind in ("wrapper", "name"):
+    if lesson.kind == "always_fails" and kind == "wrapper":
         return [("program", match["program"])]
     if lesson.kind == "always_fails" and kind == "program" and lesson.instead:
         return [("program", match["program"]), ("program", lesson.instead.split()[0])]

@@ -21,7 +21,6 @@ from consolidator.memory.calls.directory import (
     strip_cd,
 )
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.always_failing import gives_no_answer, host_of, names_in
 from consolidator.memory.lessons.habits import LEFT_BEHIND
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
@@ -109,7 +108,8 @@ def _answer_of_folder(
     lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
     place = line_directory(line, directory) or ""
     paths = paths_of(segments)
-    if lesson is None or not directory or is_absolute(place) or not is_left_behind(place, paths, error):
+    only_looks = all(segment.is_trivial for segment in segments)
+    if lesson is None or not directory or only_looks or is_absolute(place) or not is_left_behind(place, paths, error):
         return None
     if place == directory:
         call = f"cd {shlex.quote(project)} && {line}"
@@ -123,8 +123,8 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
-        is_met = lesson.kind == "always_fails" and (lesson.match["headline"] in keys or "host" in lesson.match)
-        if is_met and _matches(lesson, failed) and ("host" not in lesson.match or gives_no_answer(keys)):
+        is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
+        if is_met and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -220,18 +220,13 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] not in ("skill", "path")
         and is_same
-        and match.get("host") in (None, host_of(segment))
-        and ("name" not in match or match["name"] in names_in(segment))
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
     )
 
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
-    """Return an always-failing lesson for one call: of a wrapper or a name, with the call that it should have been."""
-    if lesson.instead and lesson.match["kind"] == "name":
-        name = rf"(?<![\w/.:-]){re.escape(lesson.match['name'])}(?![\w/.:-])"
-        return Told(lesson, lesson.line, segment.shown and re.sub(name, lesson.instead, segment.shown))
+    """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
@@ -254,6 +249,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
-    if kind == "name":
-        return match["program"], match["name"]
     return (match[kind],) if kind in ("program", "skill") else ()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ class ErrorLine(NamedTuple):
     text: str  # without tags, and without what nobody sees
 
 
+@lru_cache(maxsize=32)  # several readers ask for the reason of the same failure
 def headline(text: str) -> str:
     """Return the line that says what went wrong, at most MAX_HEADLINE characters; "" where none does."""
     return find_error_line(truncate_middle(text)).text[:MAX_HEADLINE]
@@ -64,7 +66,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
         return ErrorLine(unformatted.start(), UNFORMATTED)
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
     if printed:
-        lines = [line for line in lines if line_kinds.ERROR_WORD.search(line.text) or _hash(line.text) not in printed]
+        lines = [line for line in lines if line_kinds.has_error_word(line.text) or _hash(line.text) not in printed]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -97,7 +99,7 @@ def _is_skipped(line: str) -> bool:
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
     lines = [line.text for line in _split_lines(truncate_middle(text)) if line.text]
-    telling = (line for line in lines if not _is_skipped(line) and line_kinds.ERROR_WORD.search(line))
+    telling = (line for line in lines if line_kinds.has_error_word(line) and not _is_skipped(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
 
@@ -122,13 +124,15 @@ def shows_failure(text: str) -> bool:
     return bool(_FAILURE_COUNT.search(tail)) and not _NO_FAILURE.search(tail)
 
 
-def _split_lines(text: str) -> list[ErrorLine]:
+@lru_cache(maxsize=4)  # of what is read again at once
+def _split_lines(text: str) -> Sequence[ErrorLine]:
     lines: list[ErrorLine] = []
     start = 0
+    is_plain = text.isascii() and strip_invisible(text) is text  # as most are: no line has to be looked at again
     for line_break in [*_LINE_BREAK.finditer(text), None]:
         end = line_break.start() if line_break else len(text)
         if end > start:
-            line = strip_invisible(text[start:end])[:MAX_LINE]
+            line = text[start : min(end, start + MAX_LINE)] if is_plain else strip_invisible(text[start:end])[:MAX_LINE]
             line = _WRAPPER_TAG.sub("", line) if "<" in line else line
             lines.append(ErrorLine(start, line.rstrip()))
         start = line_break.end() if line_break else end
@@ -171,7 +175,7 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
     if placed is not None:
         return placed
     for group in (telling, candidates):
-        by_word = next((n for n in group if line_kinds.ERROR_WORD.search(lines[n].text)), None)
+        by_word = next((n for n in group if line_kinds.has_error_word(lines[n].text)), None)
         if by_word is not None:
             return by_word
     if candidates:
@@ -182,6 +186,5 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
 
 def _announces_error(line: str) -> bool:
     return bool(
-        line_kinds.BARE_LABEL.match(line)
-        or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.ERROR_WORD.search(line))
+        line_kinds.BARE_LABEL.match(line) or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.has_error_word(line))
     )

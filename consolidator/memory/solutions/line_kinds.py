@@ -37,14 +37,23 @@ ERROR_WORD = re.compile(
     r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
     re.IGNORECASE,
 )
+_STEMS = (  # one of them is in each match of ASCII characters: to look for them is several times faster
+    "error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
+    "|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
+    "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of"
+)
+_ERROR_STEMS = tuple(_STEMS.split("|"))
 _NOTICE = re.compile(  # says something beside the error; a program's name may come first
-    r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b"
-    r"|^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
-    r"|\bwarning:"
-    r"|\b\w*(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
+    r"^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
     r"|^\s*(?:hint|note|help|info|tip|usage|see also)\b\s*:|^\s*(?:\[\w+\] )?\[?info\]?\s"
     r"|^\s*(?:please report|for more (?:information|details|help)|learn more|see https?:|more info|requirement already)"
-    r"|\berrors?[\s_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
+    r"|^\W*(?:total )?errors?: \d+,",
+    re.IGNORECASE,
+)
+_NOTICE_WITHIN = re.compile(  # the same, anywhere in the line
+    r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|\bwarning:"
+    r"|(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
+    r"|\berrors?[\s_-]?(?:handling|handler)\b",
     re.IGNORECASE,
 )
 _ECHO = re.compile(  # a command, a line of code or of a stack
@@ -124,12 +133,23 @@ def program_prefix(line: str) -> str | None:
 
 def is_harmless(line: str) -> bool:
     """Whether a line is a notice, or an echo of a command, of code or of a stack: no reason, whatever its words."""
-    return _NOTICE.search(line) is not None or _ECHO.search(line) is not None
+    if _NOTICE.match(line) or _ECHO.match(line):
+        return True
+    lowered = line.lower()
+    may_be_within = "warning" in lowered or "error" in lowered or "fail" in lowered or not line.isascii()
+    return may_be_within and _NOTICE_WITHIN.search(line) is not None
+
+
+def has_error_word(line: str) -> bool:
+    """Whether a line has a word that reasons have."""
+    if line.isascii() and not any(map(line.lower().__contains__, _ERROR_STEMS)):
+        return False
+    return ERROR_WORD.search(line) is not None
 
 
 def is_progress(line: str) -> bool:
     """Whether a line only says how far a program is, or separates others."""
-    return _PROGRESS.search(line) is not None
+    return _PROGRESS.match(line) is not None
 
 
 def strip_box(line: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.file_writes import written_paths
-from consolidator.memory.calls.operation import Operation, parse_operations
+from consolidator.memory.calls.operation import Operation, parse_operations, written_paths
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -24,6 +22,7 @@ from consolidator.service.credentials import create_credential, revoke_credentia
 from consolidator.testing import ModelServer
 from consolidator.testing.model_server import AnswerFunction
 from tests.conftest import NOON
+from tests.forks import Fork
 from tests.support import PATIENCE, free_port
 
 T = TypeVar("T")
@@ -38,7 +37,7 @@ class ApiServer:
     address: str
     dsn: str
     home: Path
-    process: subprocess.Popen[bytes]
+    process: Fork
     log_file: Path
     tokens: dict[str, str] = field(default_factory=dict)
 
@@ -113,9 +112,8 @@ def serve(dsn: str, home: Path, *options: str, limits: Any = MANY, **variables: 
         }
         log_file = home / f"serve-{port}.log"
         with log_file.open("wb") as log:
-            program = f"from consolidator.api import guard; vars(guard).update({dict(limits)}); from consolidator.cli "
-            command = [sys.executable, "-c", f"{program}import main; main()", "serve", *options]
-            process = subprocess.Popen(command, env=environment, stderr=log)
+            prepare = f"from consolidator.api import guard; vars(guard).update({dict(limits)})"
+            process = Fork(["serve", *options], environment=environment, prepare=prepare, stdout=log, stderr=log)
         server = ApiServer(f"http://127.0.0.1:{port}", dsn, home / "data", process, log_file)
         try:
             _wait_until_reachable(server)

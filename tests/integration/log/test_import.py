@@ -1,15 +1,11 @@
 """Importing is idempotent: what is read again, grown, copied, interrupted, pruned or erased adds nothing twice."""
 
-# ruff: noqa: ASYNC220 - the process to be killed runs beside the loop
-
 from __future__ import annotations
 
 import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +29,7 @@ from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from tests.integration.locks import wait_for_lock
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
+from tests.nights import start_cli
 from tests.support import assert_invariants, in_thread, list_latest, run_cli, run_job
 
 START = "SessionStart"
@@ -278,7 +275,7 @@ async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
     for table in ("event", "imported_file"):  # before anything was written; between the events and the file's mark
         async with database.owner_connection() as conn, conn.transaction():
             await conn.execute(f"lock table {table} in share row exclusive mode")
-            with subprocess.Popen([sys.executable, "-m", "consolidator", *arguments], env=dict(environment)) as killed:
+            with start_cli(*arguments, environment=environment) as killed:
                 await wait_for_lock(database)
                 killed.send_signal(signal.SIGKILL)
     await in_thread(run_cli, *arguments, environment=environment)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -24,6 +23,7 @@ from consolidator.errors import DatabaseUnavailable, Interrupted
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.forks import Fork
 from tests.integration.conftest import OpenDatabase
 from tests.nights import (
     all_learned,
@@ -34,6 +34,7 @@ from tests.nights import (
     query_rows,
     start_cli,
     wait_for_lock_waiters,
+    wait_until_counted,
     wait_until_signal_taken,
     workday_events,
 )
@@ -90,10 +91,10 @@ def for_dbos(environment: dict[str, str], clock: FrozenClock, **more: str) -> di
     }
 
 
-async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+async def wait_for_exit(process: Fork) -> tuple[int, str, str]:
     """Wait for a process; return its exit code and what it printed."""
-    stdout, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
-    return process.returncode, stdout, stderr
+    stdout, stderr = await asyncio.to_thread(process.communicate, PATIENCE)
+    return process.wait(), stdout, stderr
 
 
 async def assert_night_is_done(database: Database, sessions: int) -> None:
@@ -211,7 +212,8 @@ async def test_who_dies_while_it_ends_the_night_leaves_that_to_another(
         start_cli("run", "consolidation", environment=environment) as first,
         start_cli("run", "consolidation", environment=environment) as second,
     ):
-        await wait_for_lock_waiters(database.dsn)
+        waiting = "select count(*) from pg_locks where relation = 'seal'::regclass and not granted"
+        await wait_until_counted(database, waiting)  # and not for each other, as they start
         conductor = await find_pid(database, "night")
         dying, other = (first, second) if first.pid == conductor else (second, first)
         dying.kill()

@@ -199,7 +199,7 @@ async def test_a_script_without_a_main_guard_runs_once(database: Database, clock
     await log_workdays(database, 3)
     script = tmp_path / "night.py"
     script.write_text(f"open(__file__ + '.runs', 'a').write('run ')\n{NIGHT}")
-    arguments = [database.dsn, clock.now().replace(hour=18).isoformat(), str(tmp_path)]
-    await asyncio.to_thread(subprocess.run, [sys.executable, script, *arguments], check=True, timeout=PATIENCE)
+    arguments = [sys.executable, str(script), database.dsn, clock.now().replace(hour=18).isoformat(), str(tmp_path)]
+    await asyncio.to_thread(subprocess.run, arguments, check=True, timeout=PATIENCE)
     assert await asyncio.to_thread(Path(f"{script}.runs").read_text) == "run "
     assert await all_learned(database)

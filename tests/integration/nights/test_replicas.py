@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -23,6 +22,7 @@ from consolidator.jobs.ledger import LostClaim, SessionFilter, Unit, record_prog
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
+from tests.forks import Fork
 from tests.integration.conftest import OpenDatabase
 from tests.nights import (
     all_learned,
@@ -45,10 +45,10 @@ DIGESTS = "lock table digest in access exclusive mode"  # stops a unit that was 
 HOUR = timedelta(hours=1)
 
 
-async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str]:
+async def wait_for_exit(process: Fork) -> tuple[int, str]:
     """Wait for a process; return its exit code and stderr."""
-    _, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
-    return process.returncode, stderr
+    _, stderr = await asyncio.to_thread(process.communicate, PATIENCE)
+    return process.wait(), stderr
 
 
 async def assert_done_once(database: Database, sessions: int) -> None:

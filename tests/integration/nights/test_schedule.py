@@ -375,7 +375,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
         health = await asyncio.to_thread(wait_until_caught_up, port)
         listening = [c.laddr.ip for c in psutil.Process(service.pid).net_connections() if c.status == "LISTEN"]
         service.send_signal(signal.SIGTERM)
-        printed, logs = await asyncio.to_thread(service.communicate, None, PATIENCE)
+        printed, logs = await asyncio.to_thread(service.communicate, PATIENCE)
     assert (service.returncode, printed) == (0, "")
     assert "health http://127.0.0.1" in logs
     assert "stopping" in logs

@@ -189,7 +189,7 @@ async def test_the_command_follows_and_goes_on_after_a_kill(
 
             await in_thread(wait_for, folder, f"say {number}")
             process.send_signal(signal.SIGKILL)
-            await in_thread(process.communicate, None, PATIENCE)
+            await in_thread(process.communicate, PATIENCE)
     await in_thread(run_here, "mirror", str(folder), "--once", environment=environment)
     assert [message["content"] for message in rebuild(folder, "main:cli:user")[-2:]] == ["say 0", "say 1"]
     assert NOON.isoformat()[:10] in (folder / "sessions.json").read_text()

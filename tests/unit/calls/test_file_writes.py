@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.file_writes import written_paths
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.operation import written_paths
 
 
 @pytest.mark.parametrize(

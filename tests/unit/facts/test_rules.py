@@ -443,13 +443,6 @@ def test_an_order_that_loses_its_last_words_is_not_counted(text: str) -> None:
     assert find_instruction(text) is None
 
 
-def test_an_order_that_leans_on_the_sentence_before_it_is_told_with_that() -> None:
-    stated = propose_from("We drop docker. Just run the server directly going forward. Thanks")
-    assert [c.sentence for c in stated.candidates if c.predicate == "rule"] == [
-        "We drop docker. Just run the server directly going forward."
-    ]
-
-
 @pytest.mark.parametrize(
     "text",
     ["read src/app.ts", "commit", "commit this", "commit your changes", "why did you run the tests first?",

@@ -167,9 +167,11 @@ def test_a_skill_that_is_not_there_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("worked", "instead"),
-    [("paint-tools:tint", "paint-tools:tint"), ("tints", "tints"), ("review", None)],
+    [("paint-tools:tint", "paint-tools:tint"), ("tints", None), ("review", None)],
 )
-def test_a_skill_of_nearly_the_same_name_that_worked_is_told_in_its_place(worked: str, instead: str | None) -> None:
+def test_a_skill_of_the_same_name_in_a_plugin_that_worked_is_told_in_its_place(
+    worked: str, instead: str | None
+) -> None:
     def write(log: CallLog) -> None:
         log.call("Skill", {"skill": "tint"}, "Unknown skill: tint", ok=False)
         log.call("Skill", {"skill": worked}, "Launching skill")
@@ -178,37 +180,6 @@ def test_a_skill_of_nearly_the_same_name_that_worked_is_told_in_its_place(worked
     assert lesson.instead == instead
     assert (f"`{instead}` then worked" in lesson.line) == (instead is not None)
     assert "Unknown skill: tint" in lesson.match["headline"]  # by which recall finds it
-
-
-@pytest.mark.parametrize(
-    ("failing", "error", "worked", "name"),
-    [
-        ("shipit deplyo web", "error: unknown command 'deplyo'", "shipit deploy web", "deplyo"),
-        ("bun run tests", 'error: Script not found "tests"', "bun run test", "tests"),
-        ("psql -c 'table reading'", 'ERROR: relation "reading" does not exist', "psql -c 'table readings'", "reading"),
-    ],
-)
-def test_a_name_that_a_tool_does_not_know_is_told_with_a_near_one_that_worked(
-    failing: str, error: str, worked: str, name: str
-) -> None:
-    def write(log: CallLog) -> None:
-        log.fail(failing, error).run(worked, "done")
-
-    lesson = of_kind(learn(2, write), "always_fails")[0]
-    program = failing.split()[0]
-    assert lesson.line.startswith(f"`{program}` knows no `{name}` here (2 of 2:")
-    answer = answer_failure([lesson], "Bash", {"command": failing}, error)
-    assert answer is not None
-    assert answer.call == worked
-    assert warn_before([lesson], "Bash", {"command": failing}) is not None
-    assert warn_before([lesson], "Bash", {"command": worked}) is None
-    match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
-    is_met = [
-        concerns(match, HOME, {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": line}})
-        for line in (failing, worked)
-    ]
-    assert is_met == ["'" not in failing, False]  # of a quoted word the hook is not sure
-    assert set(warning_words(lesson)) == {program, name}
 
 
 def test_what_git_add_says_blames_no_commit() -> None:
@@ -225,17 +196,6 @@ def test_that_calls_are_cancelled_together_is_told_of_commands_alone(tool: str) 
         log.call(tool, arguments, "Sibling tool call errored", ok=False, reason="cascade")
 
     assert bool(of_kind(learn(3, write), "harness")) == (tool == "Bash")
-
-
-def test_a_name_is_not_blamed_where_it_worked_or_the_next_call_has_another_name() -> None:
-    def worked_too(log: CallLog) -> None:
-        log.fail("shipit deplyo web", "error: unknown command 'deplyo'").run("shipit deploy web", "done")
-        log.run("shipit deplyo api", "done")
-
-    def another(log: CallLog) -> None:
-        log.fail("shipit deplyo web", "error: unknown command 'deplyo'").run("shipit status web", "done")
-
-    assert not [lesson for write in (worked_too, another) for lesson in of_kind(learn(2, write), "always_fails")]
 
 
 def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
@@ -740,58 +700,6 @@ def test_no_part_of_a_secret_is_in_a_trace_where_an_output_is_cut(tool: str) -> 
 def test_a_lesson_is_read_back_as_it_was_written() -> None:
     for lesson in learn(4, lint_then_fix):
         assert Lesson.from_json(lesson.to_json()) == lesson
-
-
-def test_a_host_that_does_not_answer_any_more_is_told_with_the_one_that_does() -> None:
-    def write(log: CallLog) -> None:
-        number = int(log.name[1:])
-        for command in ("uptime", "df -h", "'systemctl restart shop'"):
-            if number < 3:
-                log.run(f"ssh -o ConnectTimeout=5 ada@10.0.0.1 {command}", "fine")
-        if number >= 3:
-            log.end(log.start("ssh ada@10.0.0.1 uptime"), "error", exit_code=255)
-            log.fail("ssh -p 22 ada@10.0.0.1 df", "ssh: connect to host 10.0.0.1 port 22: Connection timed out")
-            log.run("ssh ada@10.0.0.2 uptime", "fine")
-
-    (lesson,) = of_kind(learn_in_turn(5, write), "always_fails")
-    assert lesson.instead == "ssh ada@10.0.0.2"
-    assert "4 of 4 since 2026-03-04, after it had worked 9 times" in lesson.line
-    told = answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 ls"}, "Exit code 255")
-    assert told is not None
-    assert told.call == "ssh ada@10.0.0.2"
-    other = {"command": "ssh ada@10.0.0.2 ls"}
-    assert answer_failure([lesson], "Bash", other, "Exit code 255") is None
-    refused = "Exit code 1\npsql: FATAL: role ada does not exist"
-    assert answer_failure([lesson], "Bash", {"command": "ssh ada@10.0.0.1 psql"}, refused) is None
-
-
-def test_no_host_elsewhere_is_told_to_be_used() -> None:
-    def write(log: CallLog) -> None:
-        log.end(log.start("ssh box uptime"), "error", exit_code=255).run("ssh eve@evil.example.org uptime", "fine")
-
-    (lesson,) = of_kind(learn(3, write), "always_fails")
-    assert lesson.line == "`ssh box` always fails here (3 of 3); another host then answered."
-    assert lesson.instead is None
-
-
-def test_a_host_whose_commands_fail_is_not_blamed() -> None:
-    def write(log: CallLog) -> None:
-        log.fail("ssh ada@old.shop make", "make: *** No rule to make target 'all'").run("ssh ada@new.shop ls", "a")
-
-    assert [lesson for lesson in learn(4, write) if "old.shop" in lesson.line] == []
-
-
-def test_a_command_that_cannot_be_run_any_more_is_not_told_as_working() -> None:
-    def write(log: CallLog) -> None:
-        if int(log.name[1:]) < 5:
-            log.run("make build", "done")
-        else:
-            log.fail("make build", "make: *** No rule to make target 'build'").run("just build", "done")
-            log.fail("make build", "make: *** No rule to make target 'build'")
-
-    (lesson,) = of_kind(learn_in_turn(8, write), "command")
-    assert lesson.line.startswith("Build: `just build`")
-    assert "make build" not in lesson.line
 
 
 def test_red_tests_of_late_are_no_end_of_the_command() -> None:
