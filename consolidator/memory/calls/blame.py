@@ -21,8 +21,11 @@ TRIVIAL_OPERATIONS = ("git status", "git log", "git diff", "git show")
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
 _NOT_FOUND = re.compile(
-    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
+    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)"
+    r"|\bcommand ['\"`]([\w./+-]+)['\"`] (?:could not be|was not|not) found",
+    re.M,
 )
+_SAYS_NOT_FOUND = re.compile(r"not (?:be )?found")
 _NOT_UNDERSTOOD = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
@@ -73,7 +76,7 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
 def find_named(commands: Sequence[Command], text: str) -> int | None:
     """Return which command an output names as not found or not understood; None where it names none."""
     text = text[:MAX_READ]
-    missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
+    missing = {match[1] or match[2] for match in _NOT_FOUND.finditer(text)} if _SAYS_NOT_FOUND.search(text) else set()
     blamed = {match[1] for match in _NOT_UNDERSTOOD.finditer(text)}
     added = "git add" if NOTHING_ADDED.search(text) else None
     for n, command in enumerate(commands):

@@ -209,7 +209,7 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         texts = [line]
     return Operation(
         "shell",
-        command.name,
+        command.operation,
         tuple(dict.fromkeys(word for word in operands if len(word) > 1))[:MAX_OPERANDS],
         name_words(" ".join(texts)),
         directory,

@@ -80,6 +80,8 @@ MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
 MUCH_THE_SAME = 0.4  # of the words of two turns
 MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
+ANSWERING_COVERAGE = 2 / 3  # of a question's words, in a turn: it needs no fact in other words beside it
+MIN_NEARER = 0.05  # of a cosine: so much nearer than any turn is a fact that has none of a question's words
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
 FACT_VECTORS, TURN_VECTORS = "vectors of a fact", "vectors"  # the names of channels
@@ -193,6 +195,8 @@ async def answer_query(
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
     calls = await _find_calls(database, ranked.question, scope) if is_asked else []
+    related = [item for item in relevant if item.kind != "fact" or _is_related(item, ranked)]
+    relevant = related if related or calls else relevant
     has_match, unmatched = bool(relevant or lessons or calls), 0
     if not has_match and is_asked and scope.project:
         few, unmatched = await _list_few_facts(database, scope)
@@ -204,7 +208,7 @@ async def answer_query(
     sure = [row for row in solutions if is_error or row.confirmed]
     leading = [_solution_item(row) for row in sure]
     hints = [_solution_item(row) for row in solutions if row not in sure]
-    hints += await _find_procedures(database, query, scope)
+    hints += await _find_procedures(database, query, scope, ranked.question if has_match else None)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
     stated = [item for item in documents if is_stated(item, ranked.question)]
     documents = [*stated, *calls, *(item for item in documents if item not in stated)]
@@ -214,6 +218,25 @@ async def answer_query(
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+
+
+def _is_related(item: RecallItem, ranked: Ranked) -> bool:
+    """Tell whether a fact shares a telling word with the question, or may answer it in other words.
+
+    That is where none of its words are the question's, and no turn says most of these, or it is clearly nearer.
+    """
+    question = ranked.question
+    shared = question.coverage_of(item.searched)
+    if shared:
+        return question.shares_telling_word(item.searched)
+    turns_cover = (question.coverage_of(each.searched) for each in ranked.items if each.kind == "episode")
+    if max(turns_cover, default=0.0) < ANSWERING_COVERAGE:
+        return True
+    by_name = {channel.name: channel for channel in ranked.channels}
+    facts, turns = by_name.get(FACT_VECTORS), by_name.get(TURN_VECTORS)
+    if facts is None or turns is None or facts.cosine < turns.cosine + MIN_NEARER:
+        return False
+    return any(fact.id == item.data["id"] and facts.scores.get(fact.number) == 1.0 for fact in ranked.facts)
 
 
 def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
@@ -350,8 +373,13 @@ async def _find_solutions(database: Database, query: str, scope: MemoryScope, vi
     return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score > least]
 
 
-async def _find_procedures(database: Database, query: str, scope: MemoryScope) -> list[RecallItem]:
-    """Return the procedures whose sessions' titles or tools fit a request: what mostly fails last."""
+async def _find_procedures(
+    database: Database, query: str, scope: MemoryScope, answered: PromptWords | None
+) -> list[RecallItem]:
+    """Return the procedures whose sessions' titles or tools fit a request: what mostly fails last.
+
+    Beside what answers a question (`answered`) only those that are as much about it.
+    """
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, scope, query)
@@ -360,7 +388,14 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     requests = {row.id: [first[session] for session in row.sessions if session in first] for row in procedures}
     scored = [
         # Of one request: those of many sessions together have words of any.
-        (max(query_coverage(words, [row.title, *row.goals, request]) for request in requests[row.id] or [""]), row)
+        (
+            max(
+                query_coverage(words, texts) if answered is None or answered.may_be_answered_by(texts) else 0.0
+                for request in requests[row.id] or [""]
+                for texts in [[row.title, *row.goals, request]]
+            ),
+            row,
+        )
         for row in procedures
     ]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
