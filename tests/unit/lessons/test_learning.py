@@ -333,6 +333,15 @@ def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_o
         ]
 
 
+def test_a_call_in_the_background_does_not_move_the_shell() -> None:
+    log = CallLog("s1")
+    started = log.start("cd web && npm run dev")
+    log.run("make a").run("cd app && make b").end(started, exit_code=0)
+    log.run("make c").run("cd web && npm run dev >log 2>&1 &").run("make d")
+    places = {call.segments[-1].call: str(call.directory).removeprefix(f"{HOME}/") for call in log.trace().calls}
+    assert [places[f"make {name}"] for name in "abcd"] == [HOME, "app", "app", "app"]
+
+
 def write_kept_folder(log: CallLog) -> None:
     log.run("cd web && make").fail("cd web && make b", "bash: line 1: cd: web: No such file or directory").run("make b")
     log.fail("git add web/a.ts", "fatal: pathspec 'web/a.ts' did not match any files")
