@@ -122,6 +122,8 @@ class Fork:
         for pipe in (self.stdout, self.stderr):
             if pipe is not None:
                 pipe.close()
+        if kind is not None:
+            self.kill()
         self.wait()
 
 

@@ -130,7 +130,7 @@ def run_cli(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a process of its own; `code` is the required exit code, None for any."""
     with Fork(arguments, environment=environment, cwd=cwd) as process:
-        output, errors = process.communicate()
+        output, errors = process.communicate(timeout=300)
     exit_code = process.wait()
     assert code is None or exit_code == code, f"exit {exit_code}\n{output}\n{errors}"
     return subprocess.CompletedProcess(arguments, exit_code, output, errors)

@@ -6,7 +6,7 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -17,10 +17,12 @@ from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
+from consolidator.llm import static_vectors
 from consolidator.memory.recall.postings import FACT, pack_postings
 from consolidator.memory.text.words import count_words
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import load_documents, rank_documents, search_vectors
+from consolidator.settings import Settings
 from consolidator.store.queries import fetch_value
 from consolidator.store.search import index, postings, scope_sizes, vectors
 from consolidator.store.search.index import UnindexedFactRow
@@ -55,6 +57,7 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
                 report.add("index", await _measure_index(database) / 1e6, "MB")
             if count >= VECTORS[scale] and not any(figure.name.startswith("vectors") for figure in report.figures):
                 await _measure_vectors(database, report, VECTORS[scale])
+                await _measure_table(database, report, VECTORS[scale], sentences)
     await _measure_one_scope(server, report, FACTS[scale][-1])
     return report
 
@@ -175,6 +178,7 @@ async def time_questions(
     all_scopes: bool = False,
     scopes: int = SCOPES,
     clients: int = 1,
+    settings: Settings | None = None,
 ) -> list[float]:
     """Ask questions of `length` words that facts have, each of one scope or of all; return the seconds of each."""
     rng = random.Random(length)
@@ -188,7 +192,7 @@ async def time_questions(
     async def ask_in_turn(questions: Sequence[tuple[str, str | None]]) -> None:
         for question, agent in questions:
             started = time.perf_counter()
-            assert await rank_documents(database, question, MemoryScope(agent=agent))
+            assert await rank_documents(database, question, MemoryScope(agent=agent), settings=settings)
             seconds.append(time.perf_counter() - started)
 
     await asyncio.gather(*(ask_in_turn(asked[client::clients]) for client in range(clients)))
@@ -202,7 +206,7 @@ async def _measure_vectors(database: Database, report: Report, count: int) -> No
         if await vectors.ensure_pgvector(conn) is None:
             report.notes.append("this server has no pgvector")
             return
-        await _write_vectors(conn, rng, count)
+        await _write_vectors(conn, count, "synthetic", lambda texts: _random_vectors(rng, len(texts)))
         started = time.perf_counter()
         await vectors.update_index(conn, "synthetic")
         report.add(f"vectors: index of {count:,}", time.perf_counter() - started, "s")
@@ -223,17 +227,42 @@ async def _measure_vectors(database: Database, report: Report, count: int) -> No
             _add_latencies(report, f"vectors: {count:,}, {name}", seconds)
 
 
-async def _write_vectors(conn: Connection, rng: np.random.Generator, count: int) -> None:
-    """Write random unit vectors for the first `count` facts of the index."""
-    result = await conn.execute("select number, scope from indexed_fact order by number limit %s", [count])
-    indexed_facts = await result.fetchall()
+async def _measure_table(database: Database, report: Report, count: int, sentences: Sequence[str]) -> None:
+    """Ask whole questions by words alone and with the table of words, its vector of the question included."""
+    if static_vectors.embedding_name(Settings()) != static_vectors.NAME:
+        report.notes.append("consolidator[vectors] is not installed")
+        return
+    async with database.connection() as conn:
+        if await vectors.ensure_pgvector(conn) is None:
+            return
+        await _write_vectors(conn, count, static_vectors.NAME, static_vectors.embed)
+        await vectors.update_index(conn, static_vectors.NAME)
+        await conn.execute("vacuum analyze embedding")
+    for name, model in (("words alone", static_vectors.WORDS_ONLY), ("words and the table", None)):
+        settings = Settings(embed_model=model)
+        _add_latencies(
+            report, f"whole questions, {name}", await time_questions(database, sentences, 8, settings=settings)
+        )
+
+
+def _random_vectors(rng: np.random.Generator, count: int) -> list[list[float]]:
+    drawn = rng.normal(size=(count, DIMENSIONS)).astype(np.float32)
+    return [(vector / np.linalg.norm(vector)).tolist() for vector in drawn]
+
+
+async def _write_vectors(
+    conn: Connection, count: int, model: str, embed: Callable[[Sequence[str]], list[list[float]]]
+) -> None:
+    """Write vectors of a model for the first `count` facts of the index."""
+    result = await conn.execute("select number, scope, text from indexed_fact order by number limit %s", [count])
+    facts = await result.fetchall()
+    await conn.execute("truncate embedding")
     async with (
         conn.cursor() as cursor,
         cursor.copy("copy embedding (kind, number, scope, model, vector) from stdin") as copy,
     ):
-        for number, scope in indexed_facts:
-            vector = rng.normal(size=DIMENSIONS).astype(np.float32)
-            await copy.write_row((FACT, number, scope, "synthetic", (vector / np.linalg.norm(vector)).tolist()))
+        for (number, scope, _), vector in zip(facts, embed([text for _, _, text in facts]), strict=True):
+            await copy.write_row((FACT, number, scope, model, vector))
 
 
 async def _measure_index(database: Database) -> int:

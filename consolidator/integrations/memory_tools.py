@@ -58,7 +58,8 @@ class MemoryTools:
         Args:
             query: The question or task, in words that it would have been talked about with.
         """
-        return (await self._memory.recall(query, token_budget=RECALL_TOKENS)).block or NOTHING_KNOWN
+        result = await self._memory.recall(query, token_budget=RECALL_TOKENS)
+        return result.block or result.miss
 
     @_answers_refusals
     async def lookup_error(self, error: str, tool: str | None = None) -> str:

@@ -92,9 +92,11 @@ def choose_model(settings: Settings) -> ModelChoice:
     if (agent := split_agent_model(name)) is not None:
         return ModelChoice("configured", "/".join(agent), _find_program(agent[0]))
     if name is not None:
-        return ModelChoice(
-            "configured", name, re.sub(r"//[^/]*@", "//", settings.openai_base_url or OPENAI_URL), settings.model_window
-        )
+        window = settings.model_window
+        if window is None and (server := _find_configured_server(settings)) is not None:
+            window = _read_window(name, server, _list_models(str(settings.openai_base_url), server["port"]))
+        place = re.sub(r"//[^/]*@", "//", settings.openai_base_url or OPENAI_URL)
+        return ModelChoice("configured", name, place, window)
     if not settings.find_model:
         return ModelChoice("none", None, "rules only")
     if (local := _choose_configured_server(settings) or _choose_local_server(settings)) is not None:
@@ -108,13 +110,19 @@ def choose_model(settings: Settings) -> ModelChoice:
     return ModelChoice("none", None, _NONE + note)
 
 
-def _choose_configured_server(settings: Settings) -> ModelChoice | None:
-    """Return a model of the loopback server that OPENAI_BASE_URL names, where no model is named."""
+def _find_configured_server(settings: Settings) -> dict[str, Any] | None:
+    """Return the loopback server that OPENAI_BASE_URL names, with what the table says of its port."""
     url = urlsplit(settings.openai_base_url or "")
     if url.hostname not in _LOOPBACK or url.scheme != "http":
         return None
-    server: Mapping[str, Any] = next((row for row in _table()["server"] if row["port"] == url.port), {})
-    return _choose_of(str(settings.openai_base_url), {**server, "port": url.port or 80, "owned_by": ""}, settings)
+    server: dict[str, Any] = next((row for row in _table()["server"] if row["port"] == url.port), {})
+    return {**server, "port": url.port or 80}
+
+
+def _choose_configured_server(settings: Settings) -> ModelChoice | None:
+    """Return a model of the loopback server that OPENAI_BASE_URL names, where no model is named."""
+    server = _find_configured_server(settings)
+    return None if server is None else _choose_of(str(settings.openai_base_url), server, settings, is_named=True)
 
 
 def _choose_local_server(settings: Settings) -> ModelChoice | None:
@@ -127,18 +135,23 @@ def _choose_local_server(settings: Settings) -> ModelChoice | None:
     return None
 
 
-def _choose_of(address: str, server: Mapping[str, Any], settings: Settings) -> ModelChoice | None:
-    """Return the preferred model of a server's list; None if it is not one that we know, or has no fit one."""
-    port = server["port"]
-    rows = _rows(_get_json(port, f"{urlsplit(address).path.rstrip('/')}/models"))
-    owner = server.get("owned_by")
-    names = [str(row["id"]) for row in rows if "id" in row and (not owner or row.get("owned_by") == owner)]
-    name = pick_model(names)
+def _choose_of(
+    address: str, server: Mapping[str, Any], settings: Settings, *, is_named: bool = False
+) -> ModelChoice | None:
+    """Return the preferred model of a server's list; None if it is not one that we know or that is named."""
+    rows = _list_models(address, server["port"])
+    name = pick_model([str(row["id"]) for row in rows if "id" in row and (is_named or _is_of(server, row))])
     if name is None:
         return None
-    details = _get_json(port, server["details"]) if "details" in server else None
-    window = settings.model_window or _read_window(name, [*rows, *_rows(details)]) or server.get("window")
-    return ModelChoice("local", name, address, window)
+    return ModelChoice("local", name, address, settings.model_window or _read_window(name, server, rows))
+
+
+def _list_models(address: str, port: int) -> list[Mapping[str, Any]]:
+    return _rows(_get_json(port, f"{urlsplit(address).path.rstrip('/')}/models"))
+
+
+def _is_of(server: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    return "owned_by" not in server or row.get("owned_by") == server["owned_by"]
 
 
 def pick_model(names: Sequence[str]) -> str | None:
@@ -159,9 +172,10 @@ def _billions(name: str) -> float:
     return max(sizes, default=0.0)
 
 
-def _read_window(name: str, rows: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many tokens a server says that a model reads and writes at once."""
-    for row in rows:
+def _read_window(name: str, server: Mapping[str, Any], listed: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how many tokens a server says that a model reads and writes at once, else what the table says of it."""
+    details = _get_json(server["port"], server["details"]) if "details" in server else None
+    for row in (*listed, *_rows(details)):
         names = {row[key] for key in ("id", "name", "model") if isinstance(row.get(key), str)}
         if names and name not in names:
             continue
@@ -169,7 +183,7 @@ def _read_window(name: str, rows: Sequence[Mapping[str, Any]]) -> int | None:
         lengths = [part[key] for part in parts for key in _LENGTHS if isinstance(part.get(key), int)]
         if lengths and lengths[0] > 0:
             return int(lengths[0])
-    return None
+    return server.get("window") if any(_is_of(server, row) for row in listed) else None
 
 
 def _rows(body: Any) -> list[Mapping[str, Any]]:

@@ -31,9 +31,10 @@ _LOGIN = re.compile(r"log(ged)? ?in\b|/login|auth\b|authenticat|api.?key|unautho
 _QUOTA = re.compile(r"(usage|rate|session|weekly|your|5-hour).{0,20}limit|limit reached|quota|credit|\b429\b", re.I)
 _UPDATE = re.compile(
     r"(please|must|need to|has to be) (be )?(updated?|upgraded?)|update (is )?required|newer version"
-    r"|no longer supported|(unknown|unrecognized) (option|argument)|unexpected argument",
+    r"|\bupdate now\b|no longer supported|(unknown|unrecognized) (option|argument)|unexpected argument",
     re.I,
 )
+_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"  # turns a person's hooks and GEMINI.md off
 _TOO_LONG = re.compile(r"(prompt|input|context).{0,30}(too long|exceed)|context.?(window|length)", re.I)
 
 
@@ -61,6 +62,9 @@ class AgentCommand:
     login: str  # what logs a person in
     variables: tuple[str, ...]  # prefixes of the variables that hold its login and its folder
     read: Callable[[str], CommandOutput]
+    overhead: str = ""  # what it sends beside a question, where that cannot be replaced
+    files: tuple[tuple[str, str], ...] = ()  # variables that name a file of ours
+    organisation: tuple[str, ...] = ()  # folders whose rules our settings may not replace
 
 
 def _read_claude(text: str) -> CommandOutput:
@@ -152,6 +156,7 @@ AGENT_COMMANDS = {
         login="run `codex login`",
         variables=("CODEX_", "OPENAI_API_KEY"),
         read=_read_codex,
+        overhead="and some 10,000 a question of Codex's own and your ~/.codex/AGENTS.md",
     ),
     "gemini-cli": AgentCommand(
         title="Gemini CLI",
@@ -165,6 +170,9 @@ AGENT_COMMANDS = {
         login="run `gemini` and log in",
         variables=("GEMINI_", "GOOGLE_"),
         read=_read_gemini,
+        overhead="and what Gemini CLI says of its tools",
+        files=(("GEMINI_SYSTEM_MD", "agent_prompt.md"), (_SETTINGS, "gemini_settings.json")),
+        organisation=("/etc/gemini-cli", "/Library/Application Support/GeminiCli"),
     ),
 }
 
@@ -200,7 +208,7 @@ class CommandClient:
         _, model = split_agent_model(request.model) or ("", command.model)
         (_, system), *turns = ((message["role"], message["content"]) for message in request.messages)
         system += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{request.schema_text}"
-        values = {"{model}": model, "{system}": system, "{no_tools}": str(Path(__file__).with_name("no_tools.toml"))}
+        values = {"{model}": model, "{system}": system, "{no_tools}": _own_file("no_tools.toml")}
         arguments = [values.get(argument, argument) for argument in command.arguments]
         parts = [] if "{system}" in command.arguments else [system]
         parts += [text if role == "user" else f"You answered:\n{text}" for role, text in turns]
@@ -244,6 +252,8 @@ class CommandClient:
         command = AGENT_COMMANDS[self.agent]
         prefixes = (*_PREFIXES, *command.variables)  # of what it needs to run and to log in
         env = {name: value for name, value in self.environment.items() if name in _NAMES or name.startswith(prefixes)}
+        has_rules = _SETTINGS in env or any(map(os.path.isdir, command.organisation))
+        env |= {name: _own_file(file) for name, file in command.files if not (name == _SETTINGS and has_rules)}
         try:
             folder = self.home.absolute() / WORKING_FOLDER
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -278,6 +288,10 @@ class CommandClient:
             with suppress(ProcessLookupError, PermissionError):  # its children may outlive it
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+
+def _own_file(name: str) -> str:
+    return str(Path(__file__).with_name(name))
 
 
 async def _write(stream: asyncio.StreamWriter, text: str) -> None:

@@ -29,7 +29,7 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.lessons import find_lessons_about
 from consolidator.service.memory.procedures import list_procedures
-from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, recall
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, forget, remember
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import (
@@ -104,9 +104,9 @@ class MemoryTools:
             self.database, query, scope, token_budget=token_budget, settings=self.settings, viewer=self.viewer()
         )
         if answer.block or scope.project is None or everywhere:
-            return str(to_visible_json(answer.block)) or NOTHING_KNOWN
+            return str(to_visible_json(answer.block)) or answer.miss
         hint = "" if project else "; everywhere=true asks all projects"
-        return f"{NOTHING_KNOWN} in the project {scope.project}{hint}"
+        return f"{answer.miss} in the project {scope.project}{hint}"
 
     async def lookup_error(
         self,

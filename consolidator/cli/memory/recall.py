@@ -56,7 +56,7 @@ def recall_command(
 
     place, result = run_configured(ask)
 
-    emit(result, result.block or describe_nothing(place))
+    emit(result, result.block or describe_nothing(result, place))
 
 
 MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_path, read_settings, run_async, stop_on_signals
+from consolidator.cli.common import (
+    open_configured,
+    parse_path,
+    read_settings,
+    run_async,
+    stop_on_signals,
+)
 from consolidator.cli.output import Table, byte_progress, emit, pluralize, print_line, print_note, progress_bar
+from consolidator.clock import Clock
 from consolidator.config_file import config_path
-from consolidator.errors import ImportRefused
+from consolidator.errors import ConsolidatorError, ImportRefused
 from consolidator.formats.registry import FORMATS
+from consolidator.service.clients.checks import check_model
+from consolidator.service.database import open_database
 from consolidator.service.nights.imports import (
     ImportReport,
     ImportWatch,
@@ -21,7 +32,9 @@ from consolidator.service.nights.imports import (
     select_sources,
 )
 from consolidator.service.system import describe_model, hide_secrets
-from consolidator.settings import list_settings
+from consolidator.settings import Settings, list_settings
+
+_MAX_WAIT = 10  # seconds for a database: settings are looked at when one is away, too
 
 
 def import_command(
@@ -150,9 +163,18 @@ _TABLE = Table(
 )
 
 
+async def _describe_used_model(settings: Settings) -> str:
+    """Return which model nights ask, and where a database answers what the last night asked of it and paid."""
+    if settings.database_url is not None or (settings.home / "postgres").exists():
+        with suppress(ConsolidatorError, TimeoutError):
+            async with asyncio.timeout(_MAX_WAIT), open_database(settings, Clock(settings.clock)) as database:
+                return (await check_model(database, settings)).found
+    return await asyncio.to_thread(describe_model, settings)
+
+
 def config_command() -> None:
     """Show each setting with its value and where that comes from: a variable, a line of the file, or the default."""
-    chosen = describe_model(read_settings())
+    chosen = run_async(_describe_used_model(read_settings()))
     path = config_path()
 
     def encode(rows: list[Any]) -> dict[str, Any]:
@@ -163,7 +185,7 @@ def config_command() -> None:
 
     def show(rows: list[Any]) -> None:
         print_line(f"file: {path}{'' if path.exists() else ' (there is none)'}", style="bold")
-        print_line(f"model: {chosen}; `consolidator status` says what the last night asked of it")
+        print_line(f"model: {chosen}")
         _TABLE.print(rows)
 
     emit(list_settings(), show, encode=encode)

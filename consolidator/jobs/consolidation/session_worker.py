@@ -162,6 +162,7 @@ _START_SECONDS = 120  # in which a process has to be ready
 _PASSED_ON = (Interrupted, LostClaim, DatabaseUnavailable)  # errors that the night treats each in its own way
 _runner: asyncio.Runner  # of a process that learns: one event loop for all that it is asked
 _worker: SessionWorker  # of a process that learns
+_script_lock = threading.Lock()
 
 
 def count_processes(settings: Settings, events: int) -> int:
@@ -211,14 +212,15 @@ def _learn_for_parent(units: list[Unit], now: datetime) -> tuple[dict[str, str],
 def _hidden_script() -> Iterator[None]:
     """Start processes that do not run this one's script again, as they would where it has no `__main__` guard."""
     main = sys.modules["__main__"]
-    spec, file = main.__spec__, main.__dict__.pop("__file__", None)
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__spec__ = spec
-        if file is not None:
-            main.__file__ = file
+    with _script_lock:  # a second that hid it at once would put back what is hidden
+        spec, file = main.__spec__, main.__dict__.pop("__file__", None)
+        main.__spec__ = None
+        try:
+            yield
+        finally:
+            main.__spec__ = spec
+            if file is not None:
+                main.__file__ = file
 
 
 @dataclass(frozen=True, slots=True)

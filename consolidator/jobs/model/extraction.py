@@ -102,7 +102,7 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
 
 QUESTION_TOKENS = 2400  # of a session in one question; with what is known beside it, 3,000
 SHARED_TOKENS = 6000  # of several small sessions in one question
-MAX_KNOWN_CHARS = 2000  # of the observations that a question shows for a session; for several at most three times that
+MAX_KNOWN_TOKENS = 500  # of what is known that a question shows for a session; for several at most three times that
 _KNOWN_SHARE = 4  # of a small window, which part of the question what is known may take
 
 
@@ -112,8 +112,12 @@ def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) ->
     if window is None:
         return most
     empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
-    room = window - empty - min(MAX_TOKENS, window // 4)
+    room = window - empty - _answer_room(window)
     return max(_MIN_QUESTION, min(most, room - room // _KNOWN_SHARE))
+
+
+def _answer_room(window: int) -> int:
+    return min(MAX_TOKENS, window // 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Prior:
     def hint(self, chunks: Sequence[TranscriptChunk], budget: int) -> str:
         """Return what is said above a question: relation names, and the observations that its chunks may show anew.
 
-        `budget`: the tokens of its sessions, beside which as many characters of what is known fit into a small window.
+        `budget`: the tokens of its sessions, a quarter of which what is known may take beside them.
         Of each chunk first those whose files it committed: a model is asked again whether they are so. Then those of
         which it has the largest share of the words that a project has few of: other words prove nothing. Last those
         of which a program knows what happened.
@@ -147,13 +151,14 @@ class Prior:
                     near.append((1 + item.is_by_program, -likeness, item.name, item.sentence))
             ranked.append([(name, sentence) for _, _, name, sentence in sorted(near)[:MAX_KNOWN]])
         shown: dict[str, str] = {}
-        room = min(min(len(chunks), 3) * MAX_KNOWN_CHARS, budget)
+        room = min(min(len(chunks), 3) * MAX_KNOWN_TOKENS, budget // _KNOWN_SHARE) - count_tokens(self.relations)
+        relations = self.relations if room > 0 else ""
         for name, sentence in (each for best in zip_longest(*ranked) for each in best if each is not None):
-            if name not in shown and len(sentence) <= room:
+            if name not in shown and (length := count_tokens(known_hint({name: sentence}))) <= room:
                 shown[name] = sentence
-                room -= len(sentence)
+                room -= length
         known = known_hint(shown)
-        return "\n\n".join(part for part in (self.relations, known) if part)
+        return "\n\n".join(part for part in (relations, known) if part)
 
 
 @dataclass(slots=True)
@@ -254,6 +259,8 @@ class FactReader:
         if repair is None:
             return answer
         request = replace(self.build_request(repair.chunk), turns=repair.turns())
+        if not self._fits(request):
+            return answer
         try:
             return repair.merge(await self.calls.ask(request, session=source.session.session_id))
         except ModelError as error:
@@ -268,8 +275,17 @@ class FactReader:
             if self._count_bad_answer(error):
                 raise ModelUnavailable(self.calls.stop_reason or "") from error
             correction = f"{error}. Answer again, with one JSON object of the schema and nothing else."
-            turns = (("assistant", error.text[:_MAX_QUOTED_ANSWER] or "(nothing)"), ("user", correction))
-            return await self.calls.ask(replace(request, turns=turns), session=session)
+            shown = error.text[:_MAX_QUOTED_ANSWER]
+            while True:
+                repair = replace(request, turns=(("assistant", shown or "(nothing)"), ("user", correction)))
+                if not shown or self._fits(repair):
+                    return await self.calls.ask(repair, session=session)
+                shown = shown[: len(shown) // 2]
+
+    def _fits(self, request: ModelRequest) -> bool:
+        """Tell whether a question and its answer fit the model's window."""
+        window = self.calls.settings.model_window
+        return window is None or request.tokens + _answer_room(window) <= window
 
     async def _read_halves(
         self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, prior: Prior

@@ -39,6 +39,7 @@ _MIN_CHARS = 10  # characters of a name with its credential
 _MIN_TOKEN_CHARS = 16  # characters of what is told by its form, or by a command or header around it
 _MAX_DEPTH = 64  # levels of nested JSON
 _MAX_CACHED_CHARS = 200  # characters of a text that is cached
+_MAX_REMEMBERED_CHARS = 256 * 1024  # of one that is remembered until the next ones come
 _HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
 
 # What hides a credential's name from a reader of characters, but not from a person, a shell or a decoder: invisible and
@@ -66,7 +67,9 @@ _AROUND = 400  # characters that are read on each side of a disguise
 
 def redact(text: str) -> str:
     """Return `text` with every credential in it replaced by `[redacted:kind]`."""
-    return _redact_cached(text) if len(text) <= _MAX_CACHED_CHARS else _redact_again(text)
+    if len(text) <= _MAX_CACHED_CHARS:
+        return _redact_cached(text)
+    return _redact_again(text) if len(text) <= _MAX_REMEMBERED_CHARS else _redact_text(text)
 
 
 def _redact_text(text: str) -> str:

@@ -21,8 +21,11 @@ TRIVIAL_OPERATIONS = ("git status", "git log", "git diff", "git show")
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
 _NOT_FOUND = re.compile(
-    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
+    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)"
+    r"|\bcommand ['\"`]([\w./+-]+)['\"`] (?:could not be|was not|not) found",
+    re.M,
 )
+_SAYS_NOT_FOUND = re.compile(r"not (?:be )?found")
 _NOT_UNDERSTOOD = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
@@ -42,7 +45,7 @@ _OWN_OUTPUT = {  # by operation: what it prints and nothing else does
     "go test": re.compile(r"^(?:ok|FAIL)\t|^(?:---|===) |\.test\]$", re.M),
 }
 _ECHOED = re.compile(r"^(?:\[(\S+)\] )?(?:\$|>) (\S.*)$", re.M)
-_NOTHING_SAID = re.compile(r"\s*(?:Exit code \d+)?\s*")
+_NOTHING_SAID = re.compile(r"(?:Exit code \d+)?")
 
 
 def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = False) -> int | None:
@@ -58,7 +61,7 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
     if named is not None:
         return named
     chain = _decisive(commands, is_masked)
-    if _NOTHING_SAID.fullmatch(text) and commands[-1].program in tool_kinds.SEARCHING_PROGRAMS:
+    if commands[-1].program in tool_kinds.SEARCHING_PROGRAMS and _NOTHING_SAID.fullmatch(text.strip()):
         return len(commands) - 1
     reached = 0 if is_masked else _find_reached(commands, chain, text)
     for scope in (chain, range(len(commands))):
@@ -73,7 +76,7 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
 def find_named(commands: Sequence[Command], text: str) -> int | None:
     """Return which command an output names as not found or not understood; None where it names none."""
     text = text[:MAX_READ]
-    missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
+    missing = {match[1] or match[2] for match in _NOT_FOUND.finditer(text)} if _SAYS_NOT_FOUND.search(text) else set()
     blamed = {match[1] for match in _NOT_UNDERSTOOD.finditer(text)}
     added = "git add" if NOTHING_ADDED.search(text) else None
     for n, command in enumerate(commands):

@@ -119,7 +119,8 @@ class CallPairer:
                     cwd=call.get("cwd"),
                     root=self.root,
                 )
-                self._follow_shell(completed)
+                if not in_background:
+                    self._follow_shell(completed)
                 return completed
         return None
 
@@ -128,7 +129,8 @@ class CallPairer:
         if call.tool == KEEPS_FOLDER and call.ok and (line := shell_command(call.tool, call.arguments)):
             was_reset = FOLDER_RESET in call.result_text[-MAX_FOLDER:]
             left_in = None if was_reset or call.cwd is None else find_left_folder(line, call.cwd)
-            self.left_in = left_in if left_in is None else left_in[:MAX_FOLDER]
+            if left_in is None or left_in != call.cwd:
+                self.left_in = left_in and _short_folder(left_in)
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
@@ -145,7 +147,12 @@ class CallPairer:
 def _folder_of(event: Event) -> str | None:
     """Return the working directory that an event names."""
     cwd = event.data.get("cwd")
-    return cwd[:MAX_FOLDER] if isinstance(cwd, str) and cwd else None
+    return _short_folder(cwd) if isinstance(cwd, str) and cwd else None
+
+
+def _short_folder(path: str) -> str | None:
+    """Return a path that is no longer than one may be; a part of it would be another folder's, or half a secret."""
+    return path if len(path) <= MAX_FOLDER else None
 
 
 def _output(event: Event) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,10 +20,12 @@ _CD = re.compile(
 )
 _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
-_REPEATED = re.compile(r"(?:^|/)([^/].*)/\1$")
-_NOT_THERE = re.compile(r"no such file|did not match any files", re.IGNORECASE)
-_CD_FAILED = re.compile(r"\bcd: ?(?:\d+: ?)?(?:\S+: )?no such file", re.IGNORECASE)
-_LATER_CD = re.compile(r"(?:[;&|\n(]|^)\s*(?:cd|pushd|popd)\b")
+_NOT_THERE = re.compile(r"no such file|did not match any files|can't cd to", re.IGNORECASE)
+_CD_FAILED = re.compile(r"\bcd: ?\d*|can't cd to ", re.IGNORECASE)
+_LATER_CD = re.compile(r"(?:[;&|\n(]|^)[^\S\n]*(?:cd|pushd|popd)\b")
+_ANY_CD = re.compile(r"\b(?:cd|pushd|popd)\b")
+_EXPANDED = re.compile(r"[$`*?]")  # by the shell, to what it alone knows
+_MAX_ERROR, _MAX_PARTS = 4000, 24  # characters that are read, and parts of a path that are compared
 
 
 def call_directory(tool: str, arguments: Any) -> str | None:
@@ -62,11 +64,13 @@ def find_place(tool: str, arguments: Any, cwd: str | None, root: str | None) -> 
 
 def find_left_folder(line: str, cwd: str) -> str | None:
     """Return where a command line leaves a shell that was in `cwd`; None where that is not certain."""
-    line = f"{line}\n"
-    if line.lstrip().startswith("("):
+    line = line.strip()
+    in_subshell = line[:1] + line[-1:] == "()" or (line.endswith("&") and not line.endswith("&&"))
+    if in_subshell or _ANY_CD.search(line) is None:
         return cwd
-    directory = None if changes_folder(line) else line_directory(line, cwd)
-    return directory if directory is not None and is_absolute(directory) and "$" not in directory else None
+    line = f"{line}\n"
+    directory = None if _ANY_CD.search(strip_cd(line)) else line_directory(line, cwd)
+    return directory if directory is not None and is_absolute(directory) and not _EXPANDED.search(directory) else None
 
 
 def changes_folder(line: str) -> bool:
@@ -105,14 +109,24 @@ def names_path_in(place: str, words: Iterable[str]) -> bool:
     return bool(place) and any(word.strip("'\"").removeprefix("./").startswith(f"{place}/") for word in words)
 
 
-def is_left_behind(place: str, words: Iterable[str], error: str) -> bool:
-    """Whether a call failed since the shell was in the folder that it goes to, or that its paths begin with.
-
-    `place` is where it ran below the project's folder, after the `cd`s that start it.
-    """
-    if _NOT_THERE.search(error) is None:
+def goes_again(place: str, error: str) -> bool:
+    """Whether a `cd` failed since the shell was in the folder already that it goes to: `place` is where it would be."""
+    if _NOT_THERE.search(error, 0, _MAX_ERROR) is None:
         return False
-    return _REPEATED.search(place) is not None if _CD_FAILED.search(error) else names_path_in(place, words)
+    parts = place.split("/")[-_MAX_PARTS:]
+    halves = range(1, len(parts) // 2 + 1)
+    repeated = {"/".join(parts[-n:]) for n in halves if parts[-n:] == parts[-2 * n : -n]}
+    failed = (line for line in error[:_MAX_ERROR].splitlines() if repeated and _CD_FAILED.search(line))
+    return any(not repeated.isdisjoint(_folders_in(line)) for line in failed)
+
+
+def expects_root(place: str, words: Iterable[str], error: str) -> bool:
+    """Whether a call failed in `place` since its paths begin with that folder, as seen from the project's."""
+    return _NOT_THERE.search(error, 0, _MAX_ERROR) is not None and names_path_in(place, words)
+
+
+def _folders_in(line: str) -> Iterator[str]:
+    return (word.strip("'\"`").removeprefix("./").rstrip("/") for word in re.split(r":(?:\s|$)|\s", line))
 
 
 def name_folder(place: str) -> str:

@@ -73,7 +73,8 @@ def parse_operations(tool: str, arguments: Any, error: str | None = None) -> lis
     line = shell_command(tool, arguments)
     if line is not None:
         directory = call_directory(tool, arguments)
-        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], error and error[:MAX_ECHOES_READ]))
+        line = line[: shell.MAX_COMMAND]
+        operations = _parse_plain_line(line) if error is None else _parse_shell_line(line, error[:MAX_ECHOES_READ])
         return [replace(operation, directory=directory) for operation in operations]
     name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
@@ -157,6 +158,10 @@ def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str,
 
 
 @lru_cache(maxsize=1024)
+def _parse_plain_line(line: str) -> tuple[Operation, ...]:
+    return _parse_shell_line(line, None)
+
+
 def _parse_shell_line(line: str, error: str | None) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
     blamed = None if error is None else find_blamed(commands, error)
@@ -204,7 +209,7 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         texts = [line]
     return Operation(
         "shell",
-        command.name,
+        command.operation,
         tuple(dict.fromkeys(word for word in operands if len(word) > 1))[:MAX_OPERANDS],
         name_words(" ".join(texts)),
         directory,

@@ -22,6 +22,8 @@ MAX_SCANNED = 64 * 1024  # characters scanned for the ends of here-documents
 MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _THREAD_LOCAL = threading.local()
+_CHECK_OPTIONS = frozenset({"--check", "--check-only", "--dry-run", "--list-different"})
+_LISTING_PROGRAMS = frozenset({"gofmt", "goimports", "prettier", "rustfmt"})  # whose `-l` only lists
 _PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
@@ -52,6 +54,12 @@ class Command:
     def name(self) -> str:
         """Program and subcommand: "git commit"."""
         return f"{self.program} {self.subcommand}" if self.subcommand else self.program
+
+    @property
+    def operation(self) -> str:
+        """The name with the option by which it only looks: `cargo fmt --check` does nothing of `cargo fmt`."""
+        only = _CHECK_OPTIONS | ({"-l"} if self.program in _LISTING_PROGRAMS else set())
+        return " ".join([self.name, *[option for option in self.options if option in only][:1]])
 
     @property
     def writes(self) -> bool:

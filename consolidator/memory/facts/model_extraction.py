@@ -72,10 +72,14 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     return proposals
 
 
-def has_wrong_quote(fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]) -> bool:
-    """Tell whether a fact of an answer is refused because its quote is not in the person's line that it names."""
-    line = lines.get(str(fact["line"]))
-    return line is not None and line.is_persons and not _find_quotes(line, str(fact["quote"]))
+def has_wrong_quote(stated: Mapping[str, Any], lines: Mapping[str, TranscriptLine], part: str = "facts") -> bool:
+    """Tell whether a fact or observation of an answer is refused because its quote is not in the line that it names.
+
+    A fact quotes a person's line, an observation any other.
+    """
+    line = lines.get(str(stated["line"]))
+    is_citable = line is not None and line.kind != "E" and line.is_persons is (part == "facts")
+    return is_citable and not _find_quotes(line, str(stated["quote"]))
 
 
 def _find_quotes(line: TranscriptLine | None, quote: str) -> tuple[str, ...]:

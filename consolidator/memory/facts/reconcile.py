@@ -26,6 +26,7 @@ from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.steering import count_steers
 from consolidator.models.fact import UNKNOWN_START, Assertion, CorrectionRow, SupersededReason
 
+_CODE = re.compile(r"`[^`\n]+`")
 STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
 
 Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
@@ -322,10 +323,16 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
         is_proved = is_proved or any(candidate.confidence == "explicit" for candidate in shown)
         # It is counted what showed it; one that only ended it makes no fact.
         if any(not _is_over(candidate) for candidate in group):
-            fact = _end(_make_fact(group), ended)
+            best = max(witnesses, key=_rank_wording, default=None)
+            fact = _end(_make_fact(group, sentence=None if best is None else best.sentence), ended)
             roots = {candidate.root_id for candidate in witnesses or group}
             facts.append(replace(fact, confidence="explicit" if is_proved else "inferred", sessions=len(roots)))
     return facts
+
+
+def _rank_wording(candidate: Candidate) -> tuple[int, int]:
+    """Rank a sentence among those of one observation: of the most trusted the one with the most names."""
+    return TRUST_RANK[candidate.trust], len(set(_CODE.findall(candidate.sentence)))
 
 
 def _operation_of(approval: Candidate) -> str:

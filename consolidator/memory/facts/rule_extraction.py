@@ -6,7 +6,9 @@ that an agent, a tool, a harness or the caller of a sub-agent says is a fact her
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.facts.candidates import (
@@ -26,6 +28,7 @@ from consolidator.memory.facts.instructions import as_rule, find_instruction, fi
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.remembered import as_sentence, read_received, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
+from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.recall_markers import strip_recalled
@@ -37,6 +40,8 @@ RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
+_CHOICE, MIN_ORDERS_OF_TASK = "instead of", 3  # a choice of one thing over another, among so many orders, is of a task
+_NO_MORE = re.compile(r"i (?:do not|don't|don’t) want (?:you )?to ", re.IGNORECASE)  # it ends, and says what holds
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 
 
@@ -91,16 +96,21 @@ def _find_quoted_statements(
 ) -> Iterator[tuple[Statement, str]]:
     """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
-    for sentence in split_sentences(text):
+    sentences = list(split_sentences(text))
+    orders_given = sum(begins_order(sentence.lower().split(), 0) is not None for sentence in sentences)
+    for sentence in sentences:
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
         ending = None if among_people else find_ending(sentence)
         clauses: tuple[str, ...] = (sentence,)
         if ending is not None:
-            clauses, says = ending.says, f"No longer: {ending.old}."
+            clauses = ending.says or (sentence,) * (_NO_MORE.match(sentence) is not None)
+            says = f"No longer: {ending.old}."
             for about in ending.about:
                 yield Statement(ending.predicate, ending.old, says, "project", about), quote
         for clause in clauses:
             for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
+                if statement.rule == _CHOICE and orders_given >= MIN_ORDERS_OF_TASK and statement.rejected is None:
+                    statement = replace(statement, rejected="among the orders of one task")
                 states_fact = states_fact or statement.rejected is None
                 yield statement, quote
         if states_fact or not counts_instructions:

@@ -189,6 +189,15 @@ RULES = (
          r"(?:,? not |,? instead of |,? rather than |,? over |,? never )(?P<other>(?:[^,;.]|\.(?=\w)){2,60}?)[.!]*$",
          "instead of {other}", "{what} {value} instead of {other}.", "constraint",
          about="work", to_agent=True, single_valued=True, project_only=True, check=is_technique),
+    Rule("use as", "Use uv as the package manager.",
+         r"(?:please )?use (?P<value>[\w./+-]{1,40}) (?:as|for) (?:the |our |your |a )?(?P<what>(?:[a-z]+ )?(?:manager|"
+         r"formatter|linter|runner|bundler|compiler|type checker|task runner))(?: here)?[.!]*$",
+         "uses for {what}", "Use {value} as the {what}.", "constraint",
+         about="work", to_agent=True, single_valued=True, project_only=True, check=is_technique),
+    Rule("not any more", "I do not want to sign my commits anymore.",
+         r"i (?:do not|don't|don’t) want (?:you )?to (?P<value>.+?),? (?:any ?more|any longer)[.!]*$",
+         "rule", "Do not {value} any more.", "constraint",
+         about="work", to_agent=True, whole_sentence=True, project_only=True, check=is_lasting_clause),
     # What a project or a team uses
     Rule("does not use", "We don't use Docker.",
          rf"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+?){_IN_PROJECT}[.!]*$",

@@ -11,8 +11,9 @@ _BASE = word_set(
     bring build burn buy call cancel care carry celebrate change charge chase check choose clean close code collect come
     comment commit commute compare compile complain complete consider contact contain continue convert cook copy count
     cover create cut cycle dance deal decide define delegate delete deliver deploy describe design despise detest
-    develop dislike do document draft draw dream drink drive drop earn eat edit email employ encrypt end enjoy ensure
-    enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold follow forget
+    develop dislike do document draft draw dream drink drive drop earn eat edit email employ encrypt end enforce enjoy
+    ensure ensure enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold
+    follow forget
     format forward generate get give go graduate grow handle hate have help hide hike hire hold hope host ignore
     implement import include indent insist inspect install introduce invest invite join jump keep knit know label last
     laugh launch lead learn leave lend let lie like limit link lint list listen live load log look lose love maintain

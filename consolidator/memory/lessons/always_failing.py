@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.installation import installs_unnamed
+from consolidator.memory.calls.tool_kinds import INLINE_CODE_OPTIONS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD
 
 Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
@@ -108,6 +110,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
     allowed = len(failures) if key[0] == "flag" else 0
     needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
+    if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
+        needed_sessions = 1  # the same words with another program worked
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
         return None
     counts: Counter[str] = Counter()
@@ -125,6 +129,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
         return None  # it was another option's
+    if needed_sessions == 1:
+        return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
 
@@ -171,7 +177,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
     if key[0] == "skill":
         return _find_near(key[1], failures)
-    is_flag = key[0] == "flag"
+    is_flag, is_missing = key[0] == "flag", key[0] == "program" and _is_missing(failures)
     counts: Counter[str] = Counter()
     for failure in failures:
         segment = failure.segment
@@ -183,15 +189,37 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             else failure.session.calls[failure.position + 1 : failure.position + 3]
         )
         for call in later:
-            worked = [s for s in call.segments if s.ok and s.operation == segment.operation]
+            worked = [
+                s
+                for s in call.segments
+                if s.ok and (s.operation == segment.operation or (is_missing and _replaces(s, segment)))
+            ]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = " ".join([match.bare_call, *match.options[:2]]) if is_flag else match.shown
+                if is_missing and match.operation != segment.operation:
+                    shown = match.bare_call  # whatever it was given
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
     needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
     return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
+
+
+def _is_missing(failures: Collection[_Failure]) -> bool:
+    """Whether a shell did not find the program, each time."""
+    return bool(failures) and all(
+        any(missing_command(headline.text) for headline in failure.call.headlines) for failure in failures
+    )
+
+
+def _replaces(segment: Segment, missing: Segment) -> bool:
+    """Whether a program is given the words of a missing one, or code as that was, in its place."""
+    if segment.is_trivial or segment.program == missing.program:
+        return False
+    words, others = segment.call.split()[1:], missing.call.split()[1:]
+    is_code = words[:1] == others[:1] and set(words[:1]) <= INLINE_CODE_OPTIONS
+    return bool(others) and (words == others or (is_code and segment.program.startswith(missing.program[:3])))
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

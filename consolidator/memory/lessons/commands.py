@@ -24,13 +24,14 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.segments import FORMAT_CHECK, TRANSPARENT_WRAPPERS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
+_CHECKS = ("lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
@@ -58,15 +59,17 @@ class _Command:
 
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
+    is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
     places: Counter[str] = field(default_factory=Counter)  # where it worked
     failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
-    @property
-    def counts(self) -> str:
-        return f"worked {len(self.worked)} of {len(self.worked) + self.failed}"
+    def figures(self, *more: str) -> str:
+        """Return how often it worked, if anything tells, and more, in brackets."""
+        counts = [f"worked {len(self.worked)} of {len(self.worked) + self.failed}"] * self.is_judged
+        return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
 
     @property
     def home(self) -> str | None:
@@ -129,6 +132,7 @@ def _collect(history: History) -> dict[str, _Command]:
                 continue  # of one package: not how the project is installed
             operation = segment.operation
             command = commands[operation]
+            command.is_judged |= not segment.piped
             if segment.ok:
                 command.worked.add(session, call)
                 command.prefixes[segment.bare_call.removesuffix(operation)] += 1
@@ -155,7 +159,7 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose is not None and len(command.worked.roots) >= MIN_SESSIONS:
+        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS:
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
@@ -163,16 +167,16 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
         sessions = len(command.worked.roots)
         often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
-            f"; also {code(commands[name].usual_call(name))}{commands[name].where} ({commands[name].counts})"
+            f"; also {code(commands[name].usual_call(name))}{commands[name].where}{commands[name].figures()}"
             for name in often[:2]
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
-        lasting = f", some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
+        lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         call, homes = command.usual_call(best), command.homes
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{command.where} ({command.counts}{lasting}){command.nowhere}{also}.",
+            f"{_TITLES[purpose]}: {code(call)}{command.where}{command.figures(lasting)}{command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
@@ -195,7 +199,7 @@ def _first_runs(history: History) -> Iterator[Lesson]:
     for session in history.sessions:
         for position, call in enumerate(session.calls):
             for segment in call.segments:
-                is_check = segment_purpose(segment) in ("lint", "test", "typecheck", "build")
+                is_check = segment_purpose(segment) in (*_CHECKS, "build")
                 if not is_check or segment.ok is None or (segment.ok is False and history.did_not_run(call)):
                     continue
                 if session.root in runs[segment.operation]:

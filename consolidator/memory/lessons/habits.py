@@ -10,7 +10,7 @@ from itertools import combinations
 from math import log2
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import is_left_behind, name_folder
+from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
@@ -61,6 +61,12 @@ def learn_habits(history: History) -> list[Lesson]:
     return [*_harness(history), *_foreign_folders(history), *_index(history), *_constants(history), *_changes(history)]
 
 
+def _expected_another_folder(call: TracedCall, place: str) -> bool:
+    """Whether a call failed since the shell was in another folder than it takes for granted."""
+    errors = "\n".join(headline.text for headline in call.headlines)
+    return goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)
+
+
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
     cancelled, spaces, left = Cases(), Cases(), Cases()
@@ -69,9 +75,8 @@ def _harness(history: History) -> Iterator[Lesson]:
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
-        place, errors = session.relative(call.directory), "\n".join(headline.text for headline in call.headlines)
-        paths = paths_of(call.segments)
-        if call.kind == "shell" and is_inside(place) and is_left_behind(place or "", paths, errors):
+        place = session.relative(call.directory) if call.kind == "shell" else None
+        if place and is_inside(place) and _expected_another_folder(call, place):
             left.add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):
             shifts[call.value].add(session, call)

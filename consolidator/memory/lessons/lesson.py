@@ -62,13 +62,14 @@ class WorkedCall(Plain):
     folder: str | None = None  # where it mostly ran, below the project's folder
     about: tuple[str, ...] = ()  # what was said of it before it ran
     at: str = ""  # of its latest success, ISO 8601
+    is_judged: bool = True  # whether an exit status of its own was seen: what a pipe follows has none
 
     @property
     def line(self) -> str:
         """The call in a sentence."""
         where = "" if self.folder is None else f" in {name_folder(self.folder)}"
         call = self.call.replace("`", "'")
-        return f"`{call}`{where} (worked {self.worked} of {self.worked + self.failed})"
+        return f"`{call}`{where}" + f" (worked {self.worked} of {self.worked + self.failed})" * self.is_judged
 
     @property
     def searched(self) -> str:

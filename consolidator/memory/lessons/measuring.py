@@ -111,7 +111,9 @@ class _Chances:
 
     def count(self) -> list[Worth]:
         """Return the sums of each lesson."""
-        worths = [Worth(is_habit=lesson.kind in HABITS) for lesson in self._lessons]
+        worths = [
+            Worth(is_habit=lesson.kind in HABITS, is_command=lesson.kind == "command") for lesson in self._lessons
+        ]
         for _, number in {(s.root, number) for s in self._history.sessions for number in self._tellings[s.session_id]}:
             worths[number].sessions += 1
         started = {session.session_id: call.at for session in self._history.sessions for call in session.calls[:1]}

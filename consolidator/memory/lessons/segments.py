@@ -29,10 +29,10 @@ _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
-    "format": r"\b(?:fmt|format|prettier|black|(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
+    "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
     "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
-    r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$",
+    r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
     "migrate": r"\bmigrat\w+\b|^alembic\b",
@@ -41,6 +41,7 @@ _PURPOSES = {  # the first that an operation matches
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
     "run": r"\b(?:dev|start|serve)$",
 }
+FORMAT_CHECK = "format check"  # of a formatter with an option by which it only looks
 _PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
 
 
@@ -90,14 +91,16 @@ class Segment:
 @lru_cache(maxsize=8192)
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
-    if operation.split(" ", 1)[0] in _NO_TASKS:
+    operation, _, only = operation.partition(" -")  # an option by which it only looks
+    if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
         return None
-    return next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
+    purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
+    return FORMAT_CHECK if purpose == "format" and only else purpose
 
 
 def resolves(segment: Segment, failed: Segment) -> bool:
     """Whether the success of a segment shows that the failed operation works now."""
-    if segment.operation == failed.operation:
+    if segment.operation in (failed.operation, failed.operation.partition(" -")[0]):
         return True
     if purpose_of(failed.operation) is not None or failed.program in _NO_TASKS or segment.program != failed.program:
         return False
@@ -162,7 +165,7 @@ def _segment(command: Command, piped: bool) -> Segment:
     before = [*map(_show_assignment, command.assignments), *map(_show_word, before)]
     return Segment(
         program=program,
-        operation=f"{program} {command.subcommand}" if command.subcommand else program,
+        operation=program + command.operation.removeprefix(command.program),
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),

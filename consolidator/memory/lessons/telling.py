@@ -10,8 +10,9 @@ from typing import Any
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import (
+    expects_root,
+    goes_again,
     is_absolute,
-    is_left_behind,
     line_directory,
     name_folder,
     name_folders,
@@ -107,16 +108,16 @@ def _answer_of_folder(
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
     lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
     place = line_directory(line, directory) or ""
-    paths = paths_of(segments)
     only_looks = all(segment.is_trivial for segment in segments)
-    if lesson is None or not directory or only_looks or is_absolute(place) or not is_left_behind(place, paths, error):
+    if lesson is None or not directory or only_looks or is_absolute(place):
         return None
-    if place == directory:
+    if place == directory and expects_root(place, paths_of(segments), error):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
-    return Told(
-        lesson, f"The shell is in {name_folder(directory)} already: leave out the `cd`.", strip_cd(line).strip()
-    )
+    if place != directory and goes_again(place, error):
+        there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
+        return Told(lesson, there, strip_cd(line).strip())
+    return None
 
 
 def _answers_of_shell(

@@ -27,6 +27,7 @@ class _Tally:
 
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
+    is_judged: bool = False
     folders: Counter[str] = field(default_factory=Counter)
     about: Counter[str] = field(default_factory=Counter)
 
@@ -39,6 +40,7 @@ def learn_worked_calls(history: History) -> list[Lesson]:
             if segment.is_trivial or segment.ok is None or segment.shown is None:
                 continue
             tally = operations[segment.operation][segment.shown]
+            tally.is_judged |= not segment.piped
             if segment.ok:
                 tally.worked.add(session, call)
                 tally.about.update([call.about] if call.about else [])
@@ -63,6 +65,7 @@ def _build(operation: str, tallies: dict[str, _Tally], home: str | None) -> Iter
                 sorted(filter(_is_plain, tally.about), key=lambda about: (-tally.about[about], about))[:MAX_PURPOSES]
             ),
             max(case.at for _, case in tally.worked.members),
+            tally.is_judged,
         )
         for call, tally in tallies.items()
         if tally.worked.members and line_harm(call, home) is None and _is_plain(call)

@@ -46,6 +46,7 @@ class Worth(Plain):
     prevented: int = 0  # sessions with calls that failed after a warning, or ran once they were corrected
     wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
+    is_command: bool = False  # a call fails that could not run: what a check finds is no failure of its lesson
     is_habit: bool = False  # no call fails where it is not followed: it may not pay, but it does no harm
     # By Monday: chances that were told, those of them in which the failure came back, and the same untold.
     weeks: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
@@ -84,6 +85,7 @@ class Worth(Plain):
         """Return the figure in words; "" where there is none."""
         told, untold = self.told, self.untold
         failure, failed = ("it was left out", "was left out") if self.is_habit else ("the failure came back", "failed")
+        failed = "could not run" if self.is_command else failed
         parts = [f"told in {pluralize(self.sessions, 'session')}"] if self.sessions else []
         if told.sessions:
             low, high = wilson_interval(told.failed, told.sessions)

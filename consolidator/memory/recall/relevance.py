@@ -24,6 +24,7 @@ ENOUGH_WEIGHT = 2.5  # in the same units: whatever else the prompt says
 MIN_ANSWER_COVERAGE = 0.5  # of the weight of a question's words: turns near each other have more than this
 MANY_WORDS, MIN_COVERAGE_OF_MANY = 3, 0.34  # or so many of the words, and this
 MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces for indentation?") is much
+MIN_TELLING = 0.5  # of the weight of the question's most telling word that some document has
 STATED_COVERAGE = 0.8  # of a question's words: who states so many of them answers it
 MIN_COVERAGE_BESIDE = 0.5  # of a turn that is told beside such an answer
 MAX_ANSWERS_READ = 20  # of the best items
@@ -72,6 +73,13 @@ class PromptWords:
     def coverage_of(self, text: str) -> float:
         """Return the share of the prompt that a text has."""
         return self.coverage(self.weights.keys() & set(split_words(text)))
+
+    def shares_telling_word(self, text: str) -> bool:
+        """Tell whether a text has a word that tells much of the prompt, or several that tell enough."""
+        shared = self.weights.keys() & set(split_words(text))
+        most = max((weight for weight in self.weights.values() if weight <= self.unit), default=0.0)
+        is_telling = any(self.weights[word] >= MIN_TELLING * most for word in shared)
+        return is_telling or self.coverage(shared) >= MIN_FACT_COVERAGE
 
     def excerpt(self, text: str, limit: int) -> str:
         """Return the sentences of a long text that tell most about the prompt, in their order; a short one whole."""

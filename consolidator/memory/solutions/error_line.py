@@ -21,6 +21,7 @@ MAX_SUMMARY_TAIL = 6000  # characters of an output in which its summary stands
 MAX_HEADLINE = 300
 MAX_PRINTED = 40  # lines of a success that are known again
 MAX_ERROR_LINES = 50
+UNFORMATTED = "files are not formatted"  # the headline of a check of the format, which prints what it would change
 MAX_ANNOUNCEMENTS = 5  # lines that announce one another, before the reason
 
 _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-reminder|output|result)>")
@@ -44,10 +45,14 @@ class ErrorLine(NamedTuple):
     text: str  # without tags, and without what nobody sees
 
 
-@lru_cache(maxsize=32)  # several readers ask for the reason of the same failure
 def headline(text: str) -> str:
     """Return the line that says what went wrong, at most MAX_HEADLINE characters; "" where none does."""
-    return find_error_line(truncate_middle(text)).text[:MAX_HEADLINE]
+    return _headline(truncate_middle(text))
+
+
+@lru_cache(maxsize=32)  # several readers ask for the reason of the same failure
+def _headline(text: str) -> str:
+    return find_error_line(text).text[:MAX_HEADLINE]
 
 
 def truncate_middle(text: str) -> str:
@@ -61,6 +66,8 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
     A line that announces the reason is joined with it, as is one that announces the announcement. A line of those that
     successes have `printed` (`plain_lines`) is none of the last kind.
     """
+    if unformatted := line_kinds.NOT_FORMATTED.search(text):
+        return ErrorLine(unformatted.start(), UNFORMATTED)
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
     if printed:
         lines = [line for line in lines if line_kinds.has_error_word(line.text) or _hash(line.text) not in printed]
@@ -74,7 +81,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
     following = lines[position + 1 :]
     while len(parts) <= MAX_ANNOUNCEMENTS and following and _leads_on(parts[-1], following[0].text):
         position = 0
-        if _is_skipped(following[0].text):
+        if _is_skipped(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
             exception = _find_exception(following)
             position = _find_complaint(following) if exception is None else exception
         parts.append(line_kinds.strip_box(following[position].text))

@@ -14,7 +14,7 @@ import re
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v9"
+VERSION = "v10"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -25,6 +25,7 @@ _COMMAND_NOT_FOUND = (
     re.compile(r"command not found: (?P<name>[\w.+-]+)\s*$"),
     re.compile(r"(?:^|[\s:])(?P<name>[\w.+/-]+): (?:command )?not found\s*$"),
     re.compile(r"'(?P<name>[\w.+-]+)' is not recognized as"),
+    re.compile(r"\b[Cc]ommand ['\"`](?P<name>[\w.+-]+)['\"`] (?:could not be|was not|not) (?:found|located)"),
     re.compile(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
 )
 
@@ -119,7 +120,7 @@ _MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v9:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v10:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.

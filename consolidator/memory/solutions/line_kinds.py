@@ -78,21 +78,34 @@ VAGUE = re.compile(
     r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
     re.IGNORECASE,
 )
-BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
+BARE_LABEL = re.compile(
+    r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*(?::|[─━═]{3}\W*)\s*$", re.I
+)
 ANNOUNCEMENT = re.compile(r":\s*$")
 PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
     r"|[A-Z]{1,5}\d{2,5}\b:?\s+)(?=(?:\S+\s+){2}\S)"
 )
-_NOT_UNDERSTOOD = (
-    r"unrecogni[sz]ed subcommand|(?:unknown|illegal|invalid) (?:option|flag|command|skill)|script not found"
-    r"|missing script|no task \S+ found|command not found|does not exist"
+_DECISIVE = (  # of a program, its options and names: two such failures say as much as three others
+    r"unrecogni[sz]ed subcommand",
+    r"(?:unknown|illegal|invalid) (?:option|flag|command|skill)",
+    r"no such (?:sub-?)?command",
+    r"(?:script|command) not found|missing script|no task \S+ found",
+    r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
+    r"is not recogni[sz]ed as|does not exist",
 )
-NOT_UNDERSTOOD = re.compile(_NOT_UNDERSTOOD, re.IGNORECASE)  # two such failures say as much as three others
-NOT_THERE = re.compile(  # says that something is not there, or not understood
-    rf"{_NOT_UNDERSTOOD}|unrecogni[sz]ed|unknown|unexpected argument|not understood|is not recogni[sz]ed"
-    r"|has no attribute|no such|not found|cannot find|can't find|no matches found|not installed|not an? \w+",
-    re.IGNORECASE,
+_MISSING = (
+    r"unrecogni[sz]ed|unknown|unexpected argument|not understood|is not recogni[sz]ed",
+    r"has no attribute|no such|no matches found|(?:not|n't) (?:be )?(?:found|located)",
+    r"(?:cannot|can't|unable to) (?:find|locate)",
+    r"(?:not|isn't) (?:installed|available)|not an? \w+",
+)
+NOT_UNDERSTOOD = re.compile("|".join(_DECISIVE), re.IGNORECASE)
+NOT_THERE = re.compile("|".join((*_DECISIVE, *_MISSING)), re.IGNORECASE)  # it is not there, or not understood
+NOT_FORMATTED = re.compile(  # what a check of the format prints: a diff, or which files it would change
+    r"\A\s*(?:Exit code \d+\s+)?(?:Diff in \S|--- \S[^\n]*\n\+\+\+ \S)|^would reformat \S|\bwould be reformatted\b"
+    r"|^\[warn\] Code style issues",
+    re.MULTILINE | re.IGNORECASE,
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
@@ -101,6 +114,7 @@ NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
 )
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
+_BOX_TITLE = re.compile(r"\s*[─━═]{3,}[╮┐]\s*$")
 _BOX = re.compile(
     r"^[\s│┃|╷╵╭╰─━]*(?:(?:[×✖✗⨯*]|\[\w+:[\w.-]+\])\s+)?"
 )  # also a bullet, and the task that a line is of
@@ -139,5 +153,6 @@ def is_progress(line: str) -> bool:
 
 
 def strip_box(line: str) -> str:
-    """Return a line without the frame that is drawn beside it, and without its bullet."""
-    return _BOX.sub("", line).strip()
+    """Return a line without the frame that is drawn beside it, and without its bullet; a box's title as one."""
+    line = _BOX_TITLE.sub(":", line) if line.rstrip().endswith(("╮", "┐")) else line
+    return _BOX.sub("", line).rstrip(" \t│┃").strip()

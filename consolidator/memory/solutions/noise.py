@@ -35,6 +35,11 @@ _REASONS = (
         ),
     ),
 )
+_NO_MATCH = re.compile(
+    r"^\W*(?:no (?:files?|match(?:es)?|results?|entries|lines)(?: \w+)* ?(?:found|matched)?|0 (?:results|matches|files)"
+    r"|nothing found|found 0 \w+|not found)\b",
+    re.IGNORECASE,
+)
 _EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
 )
@@ -67,7 +72,7 @@ def _reports_error(commands: list[Command], text: str, message: str) -> bool:
     A search that finds nothing prints nothing. So what a single pipeline printed is an error, unless its programs
     print what they found with the same status, as `diff` does; in a longer line it may be of the commands before.
     """
-    if not message:
+    if not message or _NO_MATCH.search(message):
         return False
     programs = {command.program for command in commands}
     if {*programs, "sh"} & set(error_programs(text)) - tool_kinds.PROBING_PROGRAMS:

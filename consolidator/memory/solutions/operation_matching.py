@@ -25,7 +25,8 @@ class OperationMatch(IntEnum):
 
 def match_operations(failing: Operation, later: Operation) -> OperationMatch:
     """Return how well a later operation matches a failing one."""
-    if failing.kind != later.kind or task_name(failing.name) != task_name(later.name):
+    names = task_name(failing.name), task_name(failing.name.partition(" -")[0])  # what a check finds, the program mends
+    if failing.kind != later.kind or task_name(later.name) not in names:
         return OperationMatch.NONE
     if failing.kind in ("read", "edit"):
         return OperationMatch.SAME if operands_overlap(failing.operands, later.operands) else OperationMatch.NONE

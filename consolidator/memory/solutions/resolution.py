@@ -14,7 +14,7 @@ from typing import Any
 from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.operation import Operation, parse_operations, written_paths
-from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
+from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NOT_THERE
@@ -24,6 +24,7 @@ from consolidator.memory.solutions.operation_matching import (
     is_substitute,
     match_operations,
     operands_overlap,
+    operation_family,
 )
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
@@ -34,6 +35,8 @@ _GIT_SAYS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
+_LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
+_IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
 _UNUSABLE = re.compile(
     r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
     r"|(?:is|are) (?:disabled|not available)|unable to locate",
@@ -105,6 +108,8 @@ def grade_resolution(
     if guards.adds_bypass(later.call.tool, arguments.get("command", ""), later.call.arguments):
         return ResolutionGrade.NONE
     match = later.match(record, failing)
+    if match and _leaves_out(record, failing, arguments.get("command", ""), later):
+        return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
     is_guarded = guards.states_guard(record.headline)
@@ -118,6 +123,18 @@ def grade_resolution(
         if is_substitute(failing, later.operations[0], unusable):
             return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
+
+
+def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
+    """Whether a later run of a check leaves out, or may leave out, what failed: its success says nothing of that."""
+    if failing.kind != "shell" or operation_family(failing) != "check":
+        return False
+    later_line = shell_command(later.call.tool, later.call.arguments) or ""
+    if len(_LEAVES_OUT.findall(later_line)) > len(_LEAVES_OUT.findall(line)):
+        return True
+    chosen = [word for word in later.operations[0].operands if not _IS_PLACE.search(word)]
+    named = f"{record.headline}\n{record.quote}"
+    return not failing.operands and bool(chosen) and not any(word in named for word in chosen)
 
 
 def is_refused_commit(record: ErrorRecord) -> bool:

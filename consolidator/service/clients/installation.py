@@ -209,10 +209,8 @@ def describe_model_question(client: Client, settings: Settings) -> str | None:
         return None
     if not settings.find_model or choose_model(settings).name is not None:
         return None
-    return (
-        f"Let the nights use your {client.title} to read what rules cannot? "
-        "About 3,000 tokens a session, only your own model sees them."
-    )
+    tokens = " ".join(["About 3,000 tokens a session", AGENT_COMMANDS[client.name].overhead]).strip()
+    return f"Let the nights use your {client.title} to read what rules cannot? {tokens}, only your own model sees them."
 
 
 def record_model_answer(client: Client, settings: Settings, *, is_agreed: bool | None, now: datetime) -> None:

@@ -19,7 +19,7 @@ from consolidator.jobs.merging.warning_file import WARNING_NOTE, WARNING_TOKENS
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.operation import failed_symbol
-from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
+from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.facts.instructions import MAX_MORE_WORDS, limits_of, order_key
 from consolidator.memory.lessons import telling
@@ -305,7 +305,8 @@ def _has_clean_cure(row: SolutionRow) -> bool:
 
 def _says_more(row: ProcedureRow, lines: Sequence[str]) -> bool:
     """Whether a procedure that mostly works has two steps that are no daily work with git, and that no lesson names."""
-    commands = {str(step["command"] or step["symbol"]).partition(" <")[0] for step in row.body["steps"]}
+    shown = (str(step["command"] or step["symbol"]).removeprefix(SHELL_PREFIX) for step in row.body["steps"])
+    commands = {re.split(r" [<-]", command)[0] for command in shown}
     new = [name for name in commands if not _DAILY.match(name) and not any(name in line for line in lines)]
     return len(new) >= MIN_NEW_STEPS and float(row.body["success"]["mean"]) >= MIN_CHAIN_SUCCESS
 

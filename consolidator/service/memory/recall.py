@@ -18,13 +18,13 @@ from consolidator.memory.lessons.lesson import WORKED_CALL, WorkedCall, read_cal
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
-    NOTE_WITHOUT_MATCH,
     Channel,
     RecalledFact,
     RecalledTurn,
     RecallItem,
     Section,
     call_item,
+    describe_miss,
     fact_item,
     lesson_item,
     quoted_item,
@@ -80,6 +80,8 @@ MAX_FEW_FACTS = 20  # of a project, which are told rather than nothing
 MUCH_THE_SAME = 0.4  # of the words of two turns
 MAX_NEAREST, MAX_NEAR_CHARS = 24, 300  # facts and short words of persons, of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
+ANSWERING_COVERAGE = 2 / 3  # of a question's words, in a turn: it needs no fact in other words beside it
+MIN_NEARER = 0.05  # of a cosine: so much nearer than any turn is a fact that has none of a question's words
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
 FACT_VECTORS, TURN_VECTORS = "vectors of a fact", "vectors"  # the names of channels
@@ -92,6 +94,12 @@ class RecallResult:
 
     block: str
     items: list[RecallItem]
+    unmatched_facts: int = 0  # facts known in the project, where nothing matches; one more than MAX_FEW_FACTS: or more
+
+    @property
+    def miss(self) -> str:
+        """What is said where there is no block."""
+        return describe_miss(self.unmatched_facts, MAX_FEW_FACTS) if self.unmatched_facts else NOTHING_KNOWN
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -119,6 +127,7 @@ class Answer:
     items: list[RecallItem]
     left_out: list[RecallItem]
     ranked: Ranked
+    unmatched_facts: int = 0
 
 
 class RecallOptions(TypedDict, total=False):
@@ -149,7 +158,7 @@ async def recall(
             await index.count_recalls(
                 conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
             )
-    return RecallResult(answer.block, answer.items)
+    return RecallResult(answer.block, answer.items, answer.unmatched_facts)
 
 
 async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
@@ -158,13 +167,13 @@ async def answer_in_words(database: Database, settings: Settings, query: str, di
         return ""
     place = await find_project(database, directory)
     result = await recall(database, query, MemoryScope(None, place), settings=settings)
-    return mark_invisible(result.block or describe_nothing(place)) + "\n"
+    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
 
 
-def describe_nothing(place: str | None) -> str:
-    """Return what is said where nothing is known, in a project or anywhere."""
+def describe_nothing(result: RecallResult, place: str | None) -> str:
+    """Return what is said where nothing is known or matches, in a project or anywhere."""
     hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
-    return f"{NOTHING_KNOWN}{hint}"
+    return f"{result.miss}{hint}"
 
 
 async def answer_query(
@@ -186,27 +195,48 @@ async def answer_query(
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
     calls = await _find_calls(database, ranked.question, scope) if is_asked else []
-    has_match = bool(relevant or lessons or calls)
+    related = [item for item in relevant if item.kind != "fact" or _is_related(item, ranked)]
+    relevant = related if related or calls else relevant
+    has_match, unmatched = bool(relevant or lessons or calls), 0
     if not has_match and is_asked and scope.project:
+        few, unmatched = await _list_few_facts(database, scope)
         nearest = {item.citation: item for item in _nearest_items(ranked)}
-        relevant = list(nearest.values())
-        relevant += [item for item in await _list_few_facts(database, scope) if item.citation not in nearest]
+        relevant = [*nearest.values(), *(item for item in few if item.citation not in nearest)]
     documents = await _without_hostile_commands(database, [_excerpt(item, ranked) for item in relevant[:limit]])
     solutions = await _find_solutions(database, query, scope, viewer)
     is_error, is_question = looks_like_error(query), looks_like_question(query)
     sure = [row for row in solutions if is_error or row.confirmed]
     leading = [_solution_item(row) for row in sure]
     hints = [_solution_item(row) for row in solutions if row not in sure]
-    hints += await _find_procedures(database, query, scope)
+    hints += await _find_procedures(database, query, scope, ranked.question if has_match else None)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
     stated = [item for item in documents if is_stated(item, ranked.question)]
     documents = [*stated, *calls, *(item for item in documents if item not in stated)]
     ordered = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
-    note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
+    note = NOTE if has_match or leading or hints else f"{describe_miss(unmatched, MAX_FEW_FACTS)}. {NOTE}"
     block = render_block(note, [Section("", ordered)], token_budget)
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
-    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked)
+    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+
+
+def _is_related(item: RecallItem, ranked: Ranked) -> bool:
+    """Tell whether a fact shares a telling word with the question, or may answer it in other words.
+
+    That is where none of its words are the question's, and no turn says most of these, or it is clearly nearer.
+    """
+    question = ranked.question
+    shared = question.coverage_of(item.searched)
+    if shared:
+        return question.shares_telling_word(item.searched)
+    turns_cover = (question.coverage_of(each.searched) for each in ranked.items if each.kind == "episode")
+    if max(turns_cover, default=0.0) < ANSWERING_COVERAGE:
+        return True
+    by_name = {channel.name: channel for channel in ranked.channels}
+    facts, turns = by_name.get(FACT_VECTORS), by_name.get(TURN_VECTORS)
+    if facts is None or turns is None or facts.cosine < turns.cosine + MIN_NEARER:
+        return False
+    return any(fact.id == item.data["id"] and facts.scores.get(fact.number) == 1.0 for fact in ranked.facts)
 
 
 def _excerpt(item: RecallItem, ranked: Ranked) -> RecallItem:
@@ -250,16 +280,14 @@ def _split_call(text: str) -> frozenset[str]:
     return frozenset(split_words(text))
 
 
-async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
-    """Return the facts of a project that has few, those that most sessions support first."""
+async def _list_few_facts(database: Database, scope: MemoryScope) -> tuple[list[RecallItem], int]:
+    """Return the facts of a project that has few, those that most sessions support first, and how many it has."""
     project = scope.project if scope.project_alone else None
     async with database.connection() as conn:
         rows = await lookup.list_facts_of_project(conn, scope, now=database.clock.now(), limit=MAX_FEW_FACTS + 1)
         seen = await find_reached_facts(conn, [row.id for row in rows], peer=scope.peer, project=project)
-    if len(rows) > MAX_FEW_FACTS:
-        return []
-    rows = [row for row in rows if row.id in seen]
-    return [listed_fact_item(row) for row in rows]
+    reached = [row for row in rows if row.id in seen]
+    return [listed_fact_item(row) for row in reached] if len(rows) <= MAX_FEW_FACTS else [], len(reached)
 
 
 def _nearest_items(ranked: Ranked) -> list[RecallItem]:
@@ -345,8 +373,13 @@ async def _find_solutions(database: Database, query: str, scope: MemoryScope, vi
     return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score > least]
 
 
-async def _find_procedures(database: Database, query: str, scope: MemoryScope) -> list[RecallItem]:
-    """Return the procedures whose sessions' titles or tools fit a request: what mostly fails last."""
+async def _find_procedures(
+    database: Database, query: str, scope: MemoryScope, answered: PromptWords | None
+) -> list[RecallItem]:
+    """Return the procedures whose sessions' titles or tools fit a request: what mostly fails last.
+
+    Beside what answers a question (`answered`) only those that are as much about it.
+    """
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, scope, query)
@@ -355,7 +388,14 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     requests = {row.id: [first[session] for session in row.sessions if session in first] for row in procedures}
     scored = [
         # Of one request: those of many sessions together have words of any.
-        (max(query_coverage(words, [row.title, *row.goals, request]) for request in requests[row.id] or [""]), row)
+        (
+            max(
+                query_coverage(words, texts) if answered is None or answered.may_be_answered_by(texts) else 0.0
+                for request in requests[row.id] or [""]
+                for texts in [[row.title, *row.goals, request]]
+            ),
+            row,
+        )
         for row in procedures
     ]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))

@@ -31,6 +31,7 @@ from tests.integration.locks import wait_for_lock
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.nights import start_cli
 from tests.support import assert_invariants, in_thread, list_latest, run_cli, run_job
+from tests.unit.formats.agent_logs import Gemini
 
 START = "SessionStart"
 
@@ -51,8 +52,11 @@ async def test_the_same_file_twice_adds_nothing(database: Database, tmp_path: Pa
 async def test_what_a_night_asked_an_agent_is_no_evidence(database: Database, tmp_path: Path) -> None:
     write_log(tmp_path / "a.jsonl", user_lines(2, "own", cwd=f"/home/mara/.consolidator/{WORKING_FOLDER}"))
     write_log(tmp_path / "b.jsonl", user_lines(2, "talk"))
+    gemini = Gemini()  # which notes its directory beside the log
+    log = gemini.write(tmp_path, [*gemini.header(), *gemini.prompt("Find facts.")])
+    (log.parents[1] / ".project_root").write_text(f"/home/mara/.consolidator/{WORKING_FOLDER}\n")
     report = await import_logs(database, tmp_path)
-    assert report.skipped["of a night's own question"] > 0
+    assert report.skipped["of a night's own question"] > 3
     assert await read_texts(database) == {"talk": expected_texts(2, "talk")}
 
 

@@ -160,6 +160,18 @@ def believed(candidates: list[Candidate]) -> list[str]:
     return [fact.sentence for fact in facts if fact.confidence == "explicit"]
 
 
+def test_of_two_sentences_about_one_failure_that_with_more_names_stays() -> None:
+    """Whichever session comes first."""
+    reasons = ("The table is only there after `make seed`.", "`make seed` writes `orders` into `shop.db`.")
+    for ordered in (reasons, reasons[::-1]):
+        made: list[Candidate] = []
+        for day, reason in enumerate(ordered):
+            talk = [user_message("Make it, with orders and shop.db."), *MENDED, assistant_response(reason)]
+            made += candidates_of(talk, reason.rstrip("."), reason, day, kind="failure", proof=["F1"])[0]
+        (sentence,) = believed(made)
+        assert sentence.endswith(reasons[1])
+
+
 SOURCES: dict[str, tuple[str, Any]] = {
     "a page": ("WebFetch", {"url": "https://x.example"}),
     "an MCP server": ("mcp__tracker__get", {"id": 1}),

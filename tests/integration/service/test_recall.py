@@ -157,11 +157,53 @@ async def test_a_project_with_few_facts_is_answered_with_all_of_them(
     for number in range(20):
         await remember(database, f"we name the colour {number} of the page {number * 31}", MemoryScope(project="shop"))
     scope, question = MemoryScope(agent="codex", project="shop"), "where do we fly on holiday?"
-    assert len((await recall(database, question, scope)).items) == 20
+    few = await recall(database, question, scope)
+    assert len(few.items) == 20
+    assert "Nothing matched the question; 20 facts are known here. " in few.block
     assert (await recall(database, question, MemoryScope(project="bank"))).items == []
     assert (await recall(database, question, scope, is_asked=False)).items == []
     await remember(database, "we name no colour of the page 7", MemoryScope(project="shop"))
-    assert (await recall(database, question, scope)).items == []
+    many = await recall(database, question, scope)
+    assert (many.block, many.items) == ("", [])  # that nothing is known would not be true
+    assert many.miss == "Nothing matched the question; more than 20 facts are known here"
+    assert (await recall(database, question, MemoryScope(project="bank"))).miss == "nothing known"
+
+
+async def test_an_only_fact_stands_in_no_answer_that_it_shares_no_telling_word_with(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await remember(
+        database, "use heap selection instead of sort-after-push for shelf levels", MemoryScope(None, "shop")
+    )
+    chatter = [user_message(f"Use the printer {number}, then git push the label.") for number in range(60)]
+    answers = ("git push failed, since has_tilde() misses a slash.", "QuartzU96 is used as the ticket's nonce.")
+    await log_events(database, "talk", [*chatter, *map(assistant_response, answers)], project="shop")
+    await run_next_night(database, clock, settings)
+    for question, answer in (
+        ("Why did git push fail with has_tilde?", "misses a slash"),
+        ("Can QuartzU96 be used for the nonce?", "as the ticket's nonce"),
+        ("Which levels have the shelves?", "heap selection"),
+        ("Where do we fly on holiday?", "heap selection"),  # nothing else answers
+    ):
+        block = (await recall(database, question, MemoryScope("codex", "shop"))).block
+        assert answer in block
+        assert ("heap selection" in block) == (answer == "heap selection"), question
+
+
+async def test_a_procedure_of_other_requests_stands_in_no_answer(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(4):
+        await log_events(database, f"s{number}", booking_events(number), project="shop")
+        await log_events(database, f"other{number}", cancelled_booking_events(number), project="shop")
+    await log_events(database, "talk", [user_message("The harbour moves to a colour of green.")], project="shop")
+    await run_next_night(database, clock, settings)
+    asked = await recall(database, "Which harbour colour moves a booking?", MemoryScope("coder", "shop"))
+    assert "green" in asked.block
+    assert "procedure" not in [item.kind for item in asked.items]
+    assert "procedure" in [
+        i.kind for i in (await recall(database, "move a booking", MemoryScope("coder", "shop"))).items
+    ]
 
 
 async def test_a_procedure_stands_after_what_was_said_about_a_question(

@@ -318,10 +318,27 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     result = await recall(database, question, scope, settings=by_table)
     assert "pnpm" in result.items[0].line
     assert sum("for me, please" in item.line for item in result.items) == 1  # they say the same of a question
-    assert "Nothing matches the question" in result.block
+    assert "Nothing matched the question; more than 20 facts are known here. " in result.block
     assert "Which page is blue" not in result.block
     short_words = await recall(database, "How long are bills retained?", scope, settings=by_table)
     assert "ten years" in short_words.block
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_an_only_fact_is_near_a_question_only_if_it_is_nearer_than_the_turns(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    scope, by_table = MemoryScope(project="shop"), settings.model_copy(update={"embed_model": None})
+    await remember(database, "always use pnpm, never npm", scope)
+    said = ["QuartzU96 is used as the ticket's nonce.", "The staging host was renamed to gamma."]
+    said += [f"Use the printer {number}, then print the label." for number in range(60)]
+    await log_events(database, "talk", [user_message(text) for text in said], project="shop")
+    await run_next_night(database, clock, by_table)
+    asked = await recall(database, "Can QuartzU96 be used for the nonce?", scope, settings=by_table)
+    assert "ticket's nonce" in asked.block
+    assert "pnpm" not in asked.block
+    near = await recall(database, "Which package manager do we use, npm or yarn?", scope, settings=by_table)
+    assert "pnpm" in near.block
 
 
 @pytest.mark.usefixtures("pgvector")

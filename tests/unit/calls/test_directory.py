@@ -6,8 +6,10 @@ import pytest
 
 from consolidator.memory.calls.directory import (
     call_directory,
+    changes_folder,
     find_left_folder,
     find_place,
+    goes_again,
     is_other_directory,
     place_below,
     plain_path,
@@ -49,10 +51,38 @@ def test_an_argument_names_the_directory_and_a_cd_starts_from_it() -> None:
         ("cd web && make && cd ..", None),
         ("cd $HOME/x && make", None),
         ("cd - && make", None),
+        ("cd web && npm run dev >log 2>&1 &", "/srv/app"),
+        ("{ cd web; make; }", None),
+        ("if true; then cd web; fi", None),
+        ("A=1 cd web", None),
+        ("(make) && cd web", None),
+        ("cd `pwd`/web", None),
+        ("cd web*", None),
     ],
 )
 def test_where_a_line_leaves_its_shell(command: str, left_in: str | None) -> None:
     assert find_left_folder(command, "/srv/app") == left_in
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "again"),
+    [
+        ("web/web", "bash: line 1: cd: web: No such file or directory", True),
+        ("a/b/a/b", "(eval):cd:1: no such file or directory: a/b/", True),
+        ("web/web", "sh: 1: cd: can't cd to ./web", True),
+        ("web/web", "cat: web: No such file or directory", False),
+        ("mysite/mysite", "sh: 1: cd: foo: No such file or directory", False),  # a folder in one of its name
+        ("x/y/y", "bash: line 1: cd: y/y: No such file or directory", False),
+    ],
+)
+def test_a_cd_into_the_folder_that_the_shell_is_in(place: str, error: str, again: bool) -> None:
+    assert goes_again(place, error) is again
+
+
+def test_long_lines_and_places_take_no_long_time() -> None:
+    assert not goes_again("a/" * 20_000 + "b", "cd:" * 20_000 + " no such file")
+    assert find_left_folder("make" + "\n" * 20_000 + "x", "/srv") == "/srv"
+    assert not changes_folder("make" + "\n" * 20_000 + "x")
 
 
 def test_a_line_without_its_cds() -> None:

@@ -27,7 +27,7 @@ def plan(*facts: dict[str, Any]) -> QuoteRepair:
 def test_only_the_lines_around_the_wrong_quotes_are_shown_again() -> None:
     repair = plan(RIGHT, WRONG, UNKNOWN)
     assert [line.text for line in repair.chunk.lines] == WORDS[:3]
-    assert [(fact["value"], fact["line"]) for fact in repair.facts] == [("Bern", "P2")]
+    assert [(fact["value"], fact["line"]) for fact in repair.asked["facts"]] == [("Bern", "P2")]
     (_, answer), (_, request) = repair.turns()
     assert json.loads(answer) == {"facts": [WRONG]}
     assert 'P2 does not hold "Remember, I live in Bern"' in request
@@ -36,7 +36,7 @@ def test_only_the_lines_around_the_wrong_quotes_are_shown_again() -> None:
 def test_names_are_those_of_the_second_question_and_then_of_the_first() -> None:
     late = fact_json("P5", "my brother has a dog", "has_sibling", "sister", "The user has a sister.", "relation")
     repair = plan(late)
-    assert repair.facts[0]["line"] == "P2"
+    assert repair.asked["facts"][0]["line"] == "P2"
     mended = {**late, "line": "P2", "quote": "My sister has a dog"}
     assert repair.merge({"facts": [mended]})["facts"] == [{**late, "quote": "My sister has a dog"}]
 
@@ -50,3 +50,32 @@ def test_what_is_not_mended_stays_refused_and_nothing_is_added() -> None:
 
 def test_right_quotes_need_no_second_question() -> None:
     assert plan_repair(CHUNK, {"facts": [RIGHT, UNKNOWN]}) is None
+
+
+def test_an_observation_with_a_wrong_quote_is_asked_for_once_more() -> None:
+    lines = (
+        TranscriptLine(1, "P", "Go on.", NOON),
+        TranscriptLine(2, "F", "no such table: orders", NOON),
+        TranscriptLine(3, "A", "The table is only there after `make seed`.", NOON),
+        TranscriptLine(4, "S", "The parser lives in `src/parse.py`.", NOON),
+    )
+    chunk = TranscriptChunk(lines)
+    right = {"kind": "structure", "moment": "m", "line": "S1", "quote": "src/parse.py", "sentence": "The parser."}
+    wrong: dict[str, Any] = {
+        "kind": "failure",
+        "moment": "when seeding",
+        "line": "F1",
+        "quote": "the orders table is missing",
+    }
+    wrong |= {"proof": ["F1"], "sentence": "The table is there after `make seed`."}
+    answer = {"facts": [], "observations": [right, wrong]}
+    repair = plan_repair(chunk, answer)
+    assert repair is not None
+    assert 'F1 does not hold "the orders table is missing"' in repair.turns()[1][1]
+    (asked,) = repair.asked["observations"]
+    mended = {**asked, "quote": "no such table: orders", "proof": []}
+    assert repair.merge({"facts": [], "observations": [mended]}) == {
+        "facts": [],
+        "observations": [right, {**wrong, "quote": "no such table: orders"}],
+    }
+    assert repair.merge({"facts": []}) == answer

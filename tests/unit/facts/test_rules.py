@@ -610,3 +610,22 @@ def test_only_what_a_persons_door_brought_is_the_users_word(principal: str | Non
     denied = make_event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason=STANDING)
     log = [call, replace(denied, principal=principal)]
     assert bool(propose_candidates(log, WORK, redact).candidates) is counts
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("use hatch as the package manager", "Use hatch as the package manager."),
+        ("I do not want to sign my tags anymore. Too much overhead.", "Do not sign my tags any more."),
+        ("Use heap selection instead of sort-after-push for shelf levels.", None),
+    ],
+)
+def test_a_plain_wish_is_a_fact(text: str, sentence: str | None) -> None:
+    assert [candidate.sentence for candidate in stated_in(text)] == [sentence or text]
+
+
+def test_a_choice_among_the_orders_of_a_task_is_of_that_task() -> None:
+    text = "Enforce the limits of each shelf. Use heap selection instead of sort-after-push for levels. Check @src/a.rs"
+    assert stated_in(text) == []
+    assert "among the orders of one task" in [candidate.rejected for candidate in propose_from(text).rejected]
+    assert stated_in(text.replace("Use heap", "From now on, use heap")) != []

@@ -333,6 +333,15 @@ def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_o
         ]
 
 
+def test_a_call_in_the_background_does_not_move_the_shell() -> None:
+    log = CallLog("s1")
+    started = log.start("cd web && npm run dev")
+    log.run("make a").run("cd app && make b").end(started, exit_code=0)
+    log.run("make c").run("cd web && npm run dev >log 2>&1 &").run("make d")
+    places = {call.segments[-1].call: str(call.directory).removeprefix(f"{HOME}/") for call in log.trace().calls}
+    assert [places[f"make {name}"] for name in "abcd"] == [HOME, "app", "app", "app"]
+
+
 def write_kept_folder(log: CallLog) -> None:
     log.run("cd web && make").fail("cd web && make b", "bash: line 1: cd: web: No such file or directory").run("make b")
     log.fail("git add web/a.ts", "fatal: pathspec 'web/a.ts' did not match any files")
@@ -720,3 +729,49 @@ def test_a_program_that_worked_before_is_not_told_to_be_gone() -> None:
             log.fail("oldtool lint", "bash: oldtool: command not found").run("newtool lint", "done")
 
     assert of_kind(learn_in_turn(6, write), "always_fails") == []
+
+
+def test_a_check_of_the_format_is_another_command_than_the_formatter() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cargo fmt --check", "Diff in /srv/a.rs:3:\n-  x\n+ x").run("cargo fmt", "").run(
+            "dart fix --dry-run", "x"
+        )
+
+    lessons = learn(3, write)
+    assert [lesson.line for lesson in of_kind(lessons, "command")] == ["Format: `cargo fmt` (worked 3 of 3)."]
+    assert of_kind(lessons, "first_run_fails")[0].line == (
+        "The first `cargo fmt --check` of a session fails in 3 of 3; run `cargo fmt` after editing."
+    )
+
+
+def test_a_command_whose_exit_status_nobody_saw_has_no_rate() -> None:
+    lessons = learn(3, lambda log: log.run("npx eslint src | tail -5", "no problems"))
+    assert of_kind(lessons, "command")[0].line == "Lint: `npx eslint src`."
+
+
+def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cd box && python -c 'import a; print(1)'", "(eval):1: command not found: python")
+        log.run("cd box && .venv/bin/python3 -c 'import b; print(2)'", "2")
+        log.fail("grubl a.txt", "bash: grubl: command not found").run("cat a.txt", "x").run("other b.txt", "x")
+
+    lessons = of_kind(learn(1, write), "always_fails")
+    assert [(lesson.key, lesson.instead, lesson.warns) for lesson in lessons] == [
+        ("program python", ".venv/bin/python3", True)
+    ]
+
+
+def test_a_program_that_worked_once_is_not_missing() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python -c 'print(1)'", "sh: 1: python: not found").run("python3 -c 'print(1)'", "1")
+        log.run("python -c 'print(1)'", "1")
+
+    assert of_kind(learn(1, write), "always_fails") == []
+
+
+def test_a_program_that_could_not_be_found_in_other_words_is_told() -> None:
+    error = "The command 'docker' could not be found in this distro.\nWe recommend to activate it."
+    lesson = of_kind(
+        learn(3, lambda log: log.fail("cd infra && docker compose config -q 2>&1", error)), "always_fails"
+    )[0]
+    assert lesson.line == "`docker` always fails here (3 of 3: The command 'docker' could not be found in this distro)."

@@ -665,3 +665,57 @@ def test_a_missing_command_is_there_once_any_call_of_it_works() -> None:
     session.run_shell("which zig")
     session.run_shell("/opt/zig/zig version")
     assert (session[failing].status, session[failing].resolver_index) == ("resolved", 2)
+
+
+UNFORMATTED = (
+    "Exit code 1\nDiff in /srv/shop/src/cart_{0}.rs:3{0}:\n #[derive(Debug)]\n-    Output {{\n+    Output{0} {{"
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "result", "cure"),
+    [
+        ("cargo fmt --all --check 2>&1", UNFORMATTED, "cargo fmt --all"),
+        ("black --check .", "would reformat a_{0}.py\n1 file would be reformatted.", "black ."),
+        (
+            "npx prettier --check src",
+            "[warn] src/a{0}.ts\n[warn] Code style issues found in it.",
+            "npx prettier -w src",
+        ),
+    ],
+)
+def test_a_check_that_prints_what_it_would_format_is_mended_by_the_same_program(
+    check: str, result: str, cure: str
+) -> None:
+    session = TrackedSession()
+    first, second = (session.run_failing(f"cd /srv && {check}", result.format(n)) for n in (1, 2))
+    session.run_shell("git status")
+    resolver = session.run_shell(cure)
+    assert session[first].fingerprint == session[second].fingerprint
+    assert (session[second].headline, session[second].resolver_index) == ("files are not formatted", resolver)
+
+
+def test_a_check_mends_nothing() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("dart fix", FAILED)
+    session.run_shell("dart fix --dry-run")
+    assert session[failing].status == "open"
+
+
+@pytest.mark.parametrize(
+    "narrower",
+    ["cargo test -- --skip config::env", "cargo test models::book", "cargo test --exclude config"],
+)
+def test_a_run_that_leaves_out_what_failed_is_no_cure(narrower: str) -> None:
+    session = TrackedSession()
+    failing = session.run_failing("cargo test 2>&1", "Exit code 101\nerror: test config::env::reads failed")
+    session.run_shell(narrower)
+    assert session[failing].status == "open"
+    resolver = session.run_shell("cargo test config::env")
+    assert session[failing].resolver_index == resolver
+
+
+def test_a_program_that_could_not_be_found_is_a_missing_command() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("docker compose ps", "The command 'docker' could not be found in this distro.")
+    assert session[failing].fingerprint.endswith(":sh:docker|command not found: docker")
