@@ -306,7 +306,7 @@ def _has_clean_cure(row: SolutionRow) -> bool:
 def _says_more(row: ProcedureRow, lines: Sequence[str]) -> bool:
     """Whether a procedure that mostly works has two steps that are no daily work with git, and that no lesson names."""
     shown = (str(step["command"] or step["symbol"]).removeprefix(SHELL_PREFIX) for step in row.body["steps"])
-    commands = {re.split(r" [<-]", command)[0] for command in shown}
+    commands = {re.split(r" (?:[<-]|\d?>)", command)[0] for command in shown}
     new = [name for name in commands if not _DAILY.match(name) and not any(name in line for line in lines)]
     return len(new) >= MIN_NEW_STEPS and float(row.body["success"]["mean"]) >= MIN_CHAIN_SUCCESS
 

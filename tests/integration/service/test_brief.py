@@ -242,6 +242,7 @@ async def test_a_call_that_mended_what_was_not_there_is_told_after_its_error_cam
         (("git push", "gh run list", "gh run watch"), True),
         (("git add a.py", "git commit -m a", "git push"), False),
         (("git push", "gh run list", "gh pr view"), False),  # a lesson names two of them
+        (("git push", "gh run list", "gh pr view 2>&1"), False),
     ],
 )
 async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_them(
