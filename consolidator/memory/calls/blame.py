@@ -18,8 +18,9 @@ TRIVIAL_PROGRAMS = (
     tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
 ) - {"python", "node", "perl", "ruby"}  # that only look at something, or prepare it
 TRIVIAL_OPERATIONS = ("git status", "git log", "git diff", "git show")
-_LOOKS = re.compile(  # of PowerShell: an expression, and the cmdlets that only show or filter
-    r"[$({\[:]|(?:Select|ForEach|Where|Sort|Group|Measure|Out|Write|Get|Test|Format|Convert\w*)-\w+$|Set-Location$"
+_LOOKS = re.compile(  # what is no program's name, as an expression of PowerShell; its cmdlets that show or filter
+    r":|.*[^\w.@+\\/:-]|\.[A-Z]|(?:Select|ForEach|Where|Sort|Group|Measure|Out|Write|Get|Test|Format|Convert\w*|Join)-\w+$"
+    r"|Set-Location$|Tee-Object$"
 )
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
