@@ -64,7 +64,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         for wrapper in segment.wrappers:
             if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
                 yield "wrapper", wrapper, segment.program
-        yield "program", segment.program
+        if segment.called is not None:
+            yield "program", segment.called
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -127,8 +128,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
     options = _OPTION.findall(headline)
-    if key[0] == "flag" and options and key[-1] not in options:
-        return None  # it was another option's
+    if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
+        return None  # it was the program's, or another option's
     if needed_sessions == 1:
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
@@ -197,7 +198,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = " ".join([match.bare_call, *match.options[:2]]) if is_flag else match.shown
-                if is_missing and match.operation != segment.operation:
+                if is_missing:
                     shown = match.bare_call  # whatever it was given
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1

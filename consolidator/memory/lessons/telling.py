@@ -216,7 +216,8 @@ def _find_other_ending(index: dict[str, str], path: str) -> str | None:
 def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    values = {"program": segment.program, "operation": segment.operation}
+    program = segment.called if match["kind"] == "program" else segment.program
+    values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
         match["kind"] not in ("skill", "path")

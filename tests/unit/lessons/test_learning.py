@@ -761,6 +761,35 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
     ]
 
 
+def test_a_program_that_another_one_brings_is_still_missing_by_itself() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python -c 'print(1)'", "zsh: command not found: python").run("uv run python -c 'print(1)'", "1")
+        log.run("FOO=1 .venv/bin/python -c 'print(2)'", "2")
+
+    lessons = of_kind(learn(1, write), "always_fails")
+    assert [(lesson.key, lesson.instead) for lesson in lessons] == [("program python", "uv run python")]
+    assert warn_before(lessons, "Bash", {"command": "cd api && python -c 'print(3)'"}) is not None
+    assert warn_before(lessons, "Bash", {"command": "uv run python -c 'print(3)'"}) is None
+    assert warn_before(lessons, "Bash", {"command": ".venv/bin/python -c 'print(3)'"}) is None
+
+
+def test_no_flag_is_blamed_for_a_program_that_is_not_there() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker compose config -q", "bash: docker: command not found")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program docker"]
+    lessons = of_kind(learn(3, lambda log: write(log.run("docker --version", "Docker 28.0"))), "always_fails")
+    assert lessons == []
+
+
+def test_a_pipe_shows_no_success_of_what_hides_its_errors() -> None:
+    def write(log: CallLog) -> None:
+        log.run("echo networks; docker compose config 2>/dev/null | grep -c name", "networks\n0")
+        log.fail("docker compose up", "bash: docker: command not found")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program docker"]
+
+
 def test_a_program_that_worked_once_is_not_missing() -> None:
     def write(log: CallLog) -> None:
         log.fail("python -c 'print(1)'", "sh: 1: python: not found").run("python3 -c 'print(1)'", "1")
