@@ -151,6 +151,30 @@ def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     assert [lesson.match["kind"] for lesson in lessons] == ["program"]
 
 
+def test_a_wrong_root_is_told_with_the_one_where_the_files_are() -> None:
+    wrong, error = HOME.replace("/shop", "-shop"), "File does not exist."
+
+    def write(log: CallLog) -> None:
+        for name in ("src/a.py", f"src/{log.name}.py"):
+            log.call("Read", {"file_path": f"{wrong}/{name}"}, error, ok=False)
+        log.read("src/a.py").read(f"src/{log.name}.py")
+
+    [lesson] = of_kind(learn(3, write), "always_fails")
+    assert lesson.line == f"Files are looked for under a wrong root (6 of 6): the project is in `{HOME}`."
+    assert lesson.starts
+    told = answer_failure([lesson], "Read", {"file_path": f"{wrong}/src/new.py"}, error, "", HOME)
+    assert told is not None
+    assert told.call == f"{HOME}/src/new.py"
+
+
+def test_a_folder_outside_that_is_not_there_is_told_to_nobody() -> None:
+    error = "File does not exist."
+    assert not of_kind(
+        learn(3, lambda log: log.call("Read", {"file_path": "/home/bob/a.py"}, error, ok=False).read("b.py")),
+        "always_fails",
+    )
+
+
 def test_a_failure_that_a_pipe_hides_counts() -> None:
     def write(log: CallLog) -> None:
         log.run("sed -n 1,4p notes.txt | cat -A | head -3", "cat: illegal option -- A")
