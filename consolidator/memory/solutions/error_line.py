@@ -92,7 +92,9 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
 def _leads_on(text: str, following: str) -> bool:
     """Whether a line announces the reason; where code follows, it is the reason."""
     return line_kinds.BARE_LABEL.match(text) is not None or bool(
-        line_kinds.ANNOUNCEMENT.search(text) and not line_kinds.FRAME.search(following)
+        line_kinds.ANNOUNCEMENT.search(text)
+        and not line_kinds.FRAME.search(following)
+        and not line_kinds.QUOTES_FILE.search(text)
     )
 
 

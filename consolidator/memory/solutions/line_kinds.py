@@ -81,6 +81,7 @@ VAGUE = re.compile(
 BARE_LABEL = re.compile(
     r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*(?::|[─━═]{3}\W*)\s*$", re.I
 )
+QUOTES_FILE = re.compile(r"\b(?:lines|text|string|context) (?:in|of) \S+:$")  # what follows is a file's, and no reason
 ANNOUNCEMENT = re.compile(r":\s*$")
 PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
