@@ -87,10 +87,11 @@ async def fetch_all(
     values: Mapping[str, Any] | None = None,
     *,
     binary: bool = False,
+    prepare: bool | None = None,
 ) -> list[T]:
     """Run a query and return all its rows as instances of `row_type`."""
     async with conn.cursor(row_factory=_typed_row(row_type), binary=binary) as cursor:
-        await cursor.execute(query, values)
+        await cursor.execute(query, values, prepare=prepare)
         return await cursor.fetchall()
 
 
@@ -263,8 +264,17 @@ class RowQuery(_Query[*Ts], Generic[T, *Ts]):
 class Rows(RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
 
+    prepare: bool | None = None  # by the driver, as often as it is asked
+
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
-        return await fetch_all(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
+        bound = self.bind(values, named)
+        return await fetch_all(conn, self.row_type, self.query, bound, binary=self.binary, prepare=self.prepare)
+
+
+class RowsByFilter(Rows[T, *Ts]):
+    """A query of rows by filters that are left out where they are null: it is planned for the values it is given."""
+
+    prepare = False
 
 
 class FirstRow(RowQuery[T, *Ts]):
