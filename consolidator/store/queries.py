@@ -130,9 +130,11 @@ async def fetch_value(conn: Connection, query: LiteralString, values: Mapping[st
     return None if row is None else row[0]
 
 
-async def fetch_column(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Any]:
+async def fetch_column(
+    conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None
+) -> list[Any]:
     """Run a query and return the first column of all its rows."""
-    cursor = await conn.execute(query, values)
+    cursor = await conn.execute(query, values, prepare=prepare)
     return [row[0] for row in await cursor.fetchall()]
 
 
