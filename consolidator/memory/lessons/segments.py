@@ -41,6 +41,8 @@ _PURPOSES = {  # the first that an operation matches
     "build": r"(?:\b|:)(?:build|compile|bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
     "run": r"\b(?:dev|start|serve)$",
+    "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
+    r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
 FORMAT_CHECK = "format check"  # of a formatter with an option by which it only looks
 _PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}

@@ -202,11 +202,11 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
         folder = str(lesson.match.get("path"))
-        path = next((path for path in paths if f"/{folder.strip('/')}/" in f"/{path.strip('/')}/"), None)
-        if lesson.instead and path is not None:
+        below = next((path for path in paths if f"/{folder.strip('/')}/" in f"/{path.strip('/')}/"), None)
+        if lesson.instead and below is not None:
             if is_absolute(lesson.instead):
                 root = project or lesson.instead
-                moved = root + plain_path(path)[len(folder) :]
+                moved = root + plain_path(below)[len(folder) :]
                 yield Told(lesson, f"The project is in {code(root)}: try {code(moved)}.", moved)
             else:
                 yield Told(lesson, lesson.line)
