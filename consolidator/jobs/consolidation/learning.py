@@ -31,6 +31,15 @@ from consolidator.models.payload import EventType
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
+_SAYING = frozenset(  # events in which somebody says or decides something
+    {
+        EventType.USER_MESSAGE,
+        EventType.APPROVAL_GRANTED,
+        EventType.APPROVAL_DENIED,
+        EventType.POLICY_DECISION,
+        EventType.TASK_END,
+    }
+)
 MAX_ERROR_CHARS = 2000  # of an error that are kept
 
 
@@ -101,7 +110,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     errors = ErrorTracker.from_json(folds.errors, redact) if folds.errors else ErrorTracker(redact)
     digest = Digest(redact, salt, call_listener=errors, packed=folds.digest)
     summary = SummaryFold.from_json(folds.summary) if folds.summary else SummaryFold()
-    trace = TraceFold(redact, folds.trace)
+    trace = TraceFold(redact, folds.trace, digest.pairer)
     result = WindowResult(folds)
     for unredacted in events:
         if unredacted.unreadable is not None:
@@ -112,7 +121,8 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
             result.sources.add(event.seq)
         _feed(event, "trace", trace.feed)
         _feed(event, "summary", summary.feed)
-        _feed(event, "facts", lambda event: _add_candidates(event, context, result))
+        if event.type in _SAYING:
+            _feed(event, "facts", lambda event: _add_candidates(event, context, result))
         _feed(event, "episode", lambda event: _add_episode(event, context, result, events[0].seq))
     digest.pairer.pending = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.pairer.pending

@@ -42,6 +42,7 @@ _SENDING = re.compile(
     r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
 )
 _WORKTREE = re.compile(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
+_UNUSUAL_NAME = re.compile(r"['\"\\A-Z]|[^\x00-\x7f]")  # of a program
 _SECRET = re.compile(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
 
 
@@ -109,6 +110,8 @@ def _parse(line: str) -> list[Command]:
     """Return a line's commands; quotes within a program's name (`c'u'rl`) only hide it."""
     return [
         replace(command, program=re.sub(r"['\"\\]", "", command.program).lower())
+        if _UNUSUAL_NAME.search(command.program)
+        else command
         for command in shell.parse_commands(line)
     ]
 
@@ -116,16 +119,18 @@ def _parse(line: str) -> list[Command]:
 def _judge_command(command: Command, project: str | None, depth: int) -> Iterator[str]:
     program, words = command.program, command.words
     text = rule_text(command)
-    yield from (reason for reason, pattern in rules.RULES if pattern.match(text))
+    if rules.ANY_RULE.match(text):
+        yield from (reason for reason, pattern in rules.RULES if pattern.match(text))
     if not rules.PRIVILEGED.isdisjoint((program, *command.wrappers)):
         yield rules.RAISES_PRIVILEGES
     assignments = (*command.assignments, *(words if program in ("export", "env", "set", "setx") else ()))
-    yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
+    if assignments:
+        yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
     yield from _judge_paths(command, project)
     yield from _judge_addresses(command, text)
 
     # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
-    parts = (*words, *command.assignments)
+    parts = [part for part in (*words, *command.assignments) if "(" in part or "`" in part]
     inner = [match["inner"] or match["ticks"] or "" for part in parts for match in _SUBSTITUTION.finditer(part)]
     yield from _judge_lines(inner, project, depth)
     if program in _RUN or program in ("exec", "iex") or program.startswith("$"):
@@ -157,7 +162,8 @@ def rule_text(command: Command) -> str:
 
 def _judge_text(text: str) -> Iterator[str]:
     text = text[:MAX_TEXT]
-    yield from (reason for reason, patterns in rules.TEXT_RULES if all(pattern.search(text) for pattern in patterns))
+    searched = lru_cache(lambda pattern: pattern.search(text) is not None)  # several rules begin with the same one
+    yield from (reason for reason, patterns in rules.TEXT_RULES if all(map(searched, patterns)))
 
 
 def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
@@ -190,8 +196,10 @@ def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
     if any(_is_outside(path, project) or rules.INSTRUCTIONS.fullmatch(path) for path in paths):
         yield rules.WRITES_OUTSIDE
 
+    if program not in rules.REMOVERS:
+        return
     is_recursive = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|/s", word) for word in command.words)
-    for path in operands if program in rules.REMOVERS else ():
+    for path in operands:
         is_made_again = path.startswith("/tmp/") or rules.REMOVABLE.fullmatch(path) is not None
         is_anything = path.startswith(("$", "`", "..")) or path.rstrip("/*") in ("", ".", ".git")
         is_whole = (is_recursive or path.startswith("*")) and not is_made_again
@@ -298,9 +306,9 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
     fetched: set[str] = set()
     is_unpacked = False
     for command in commands:
-        program, names = command.program, {word.rsplit("/", 1)[-1] for word in command.operands}
+        program = command.program
         may_run = program in _RUN | {"chmod", "install", "dpkg"} or program in fetched
-        if may_run and fetched & {program, *names}:
+        if fetched and may_run and fetched & {program, *(word.rsplit("/", 1)[-1] for word in command.operands)}:
             yield rules.FETCHES_AND_RUNS
         if is_unpacked and program in SHELLS | rules.INTERPRETERS | rules.INSTALLERS | rules.BUILDERS:
             yield rules.FETCHES_AND_RUNS

@@ -69,13 +69,12 @@ class Command:
 
 def parse_commands(command: str) -> list[Command]:
     """Return the programs that a line runs, in order; [] where it runs none (only assignments, comments)."""
-    return list(_parse_cached(command if _is_within_limits(command) else _shorten(command)))
+    return list(_parse_cached(command if _is_within_limits(command) else _shorten(command))[0])
 
 
-@lru_cache(maxsize=8192)
 def is_readable(command: str) -> bool:
     """Whether a whole line parses: of any other some programs may be missing among those of `parse_commands`."""
-    return _is_within_limits(command) and not _parse_tree(command).has_error
+    return _is_within_limits(command) and _parse_cached(command)[1]
 
 
 def _is_within_limits(command: str) -> bool:
@@ -147,8 +146,10 @@ def _is_filter(command: Command) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _parse_cached(command: str) -> tuple[Command, ...]:
-    return _parse(command)
+def _parse_cached(command: str) -> tuple[tuple[Command, ...], bool]:
+    """Return a line's programs, and whether all of it parses."""
+    is_whole = not _parse_tree(command).has_error
+    return _parse(command), is_whole
 
 
 def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:

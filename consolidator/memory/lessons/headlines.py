@@ -44,7 +44,8 @@ def is_lint_rule(key: str) -> bool:
 def find_headlines(text: str, program: str) -> list[Headline]:
     """Return the lines that may say what went wrong in a failed call, the codes of lint rules first."""
     headlines: dict[str, Headline] = {}
-    for line in truncate_middle(text).splitlines():
+    text = truncate_middle(text)
+    for line in text.splitlines() if _RULE_CODE.search(text) else ():
         for code in (match[0] for match in _RULE_CODE.finditer(line)):
             is_code = "lint/" in code or not code[-1].isdigit() or line_kinds.has_error_word(line)
             if is_code and len(headlines) < MAX_HEADLINES:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
@@ -84,7 +85,7 @@ class TracedCall:
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
-        return [_plain(getattr(self, column.name)) for column in fields(self)]
+        return [_plain(getattr(self, name)) for name in _COLUMNS]
 
     @classmethod
     def from_json(cls, values: list[Any]) -> TracedCall:
@@ -95,20 +96,28 @@ class TracedCall:
         return call
 
 
+_COLUMNS = tuple(column.name for column in fields(TracedCall))
+_values_of_segment = attrgetter(*(column.name for column in fields(Segment)))
+_values_of_headline = attrgetter(*(column.name for column in fields(Headline)))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], (Segment, Headline)):
-        return [[getattr(item, column.name) for column in fields(item)] for item in value]
+        values_of = _values_of_segment if isinstance(value[0], Segment) else _values_of_headline
+        return [[*values_of(item)] for item in value]
     return value
 
 
 class TraceFold:
     """The fold. Feed it a session's events in order of seq, then `pack` it."""
 
-    def __init__(self, redact: Callable[[str], str], packed: bytes = b"") -> None:
+    def __init__(self, redact: Callable[[str], str], packed: bytes = b"", pairer: CallPairer | None = None) -> None:
         self._redact = redact
         state = _unpack(packed)
         self._start: str | None = state.get("start")
-        self._pairer = CallPairer.from_json(state["pairer"]) if "pairer" in state else CallPairer()
+        if pairer is None:  # another fold shares none
+            pairer = CallPairer.from_json(state["pairer"]) if "pairer" in state else CallPairer()
+        self._pairer = pairer
         self._words: str = state.get("words", "")  # the last that were said since a call's result, redacted and cut
         self._unread: object = None  # likewise, as they stand in the event
         self._abouts: dict[int, str] = {int(seq): words for seq, words in state.get("abouts", {}).items()}

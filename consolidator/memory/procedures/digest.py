@@ -106,13 +106,12 @@ class Digest:
         """Take the next event."""
         match event.type:
             case EventType.TOOL_CALL:
-                # Keeping the session's books is no step of any work, and a compiled procedure's proves nothing new.
-                if event.data.get("builtin") is not True and "procedure" not in event.data:
-                    self.pairer.feed(event)
-                    self._begin_call(self.pairer.pending[-1])
+                self.pairer.feed(event)
+                if (call_made := self.pairer.pending[-1]).get("is_step", True):
+                    self._begin_call(call_made)
             case EventType.TOOL_RESULT | EventType.POLICY_DECISION:  # some decisions end a call
                 call = self.pairer.feed(event)
-                if call is not None:
+                if call is not None and call.is_step:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.is_persons_word:
@@ -201,8 +200,12 @@ class Digest:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        open_calls = (call["index"] for call in self.pairer.pending if "in_background" not in call)
-        return "open" if self.last_steps[1].call in open_calls else ""
+        last = self.last_steps[1].call
+        is_open = any(
+            call["index"] == last and "in_background" not in call and call.get("is_step", True)
+            for call in self.pairer.pending
+        )
+        return "open" if is_open else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: what failed or only looked is no step, and X X X becomes one element, X.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from consolidator.memory.calls.columns import Scalar
@@ -39,7 +40,10 @@ class SessionValues:
 
     def gave_any(self, column: Iterable[Scalar], hashed: Iterable[int]) -> bool:
         """Whether the session gave any of these values; `hashed` are their hashes."""
-        return any(self._gave(*pair) for pair in zip(column, hashed, strict=True) if may_identify(pair[0]))
+        for value, value_hash in zip(column, hashed, strict=True):
+            if may_identify(value) and self._gave(value, value_hash):
+                return True
+        return False
 
     def gave_all(self, column: Iterable[Scalar], hashed: Iterable[int]) -> bool:
         """Whether the session gave all of these values that may tell a case from another."""
@@ -74,7 +78,7 @@ def may_identify(value: Scalar) -> bool:
     text = str(value)
     if len(text) >= MIN_CHARACTERS and text[:MIN_CHARACTERS].isalnum():
         return True  # without a look at the rest of a long text
-    return sum(map(str.isalnum, text)) >= MIN_CHARACTERS
+    return next(islice(filter(str.isalnum, text), MIN_CHARACTERS - 1, None), None) is not None
 
 
 def _hash_words(text: str, hash_value: Callable[[Hashable, Hashable], int]) -> Iterator[int]:

@@ -70,7 +70,11 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
         return ErrorLine(unformatted.start(), UNFORMATTED)
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
     if printed:
-        lines = [line for line in lines if line_kinds.has_error_word(line.text) or _hash(line.text) not in printed]
+        lines = [
+            line
+            for line in lines
+            if line_kinds.has_error_word(line.text) or _hash(_NUMBERS.sub("0", line.text)) not in printed
+        ]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -115,11 +119,13 @@ def error_programs(text: str) -> list[str]:
 
 def plain_lines(text: str) -> list[int]:
     """Return hashes of the first lines of an output, without their numbers: a banner, a heading, or progress."""
-    return [_hash(line) for line in text[: MAX_PRINTED * MAX_LINE].splitlines()[:MAX_PRINTED] if line.strip()]
+    lines = "\n".join(text[: MAX_PRINTED * MAX_LINE].splitlines()[:MAX_PRINTED])
+    return [_hash(line) for line in _NUMBERS.sub("0", lines).split("\n") if line.strip()]
 
 
 def _hash(line: str) -> int:
-    return zlib.crc32(" ".join(_NUMBERS.sub("0", line).split()).encode("utf-8", "replace"))
+    """Return the hash of a line whose numbers are zeros."""
+    return zlib.crc32(" ".join(line.split()).encode("utf-8", "replace"))
 
 
 def shows_failure(text: str) -> bool:
@@ -145,7 +151,7 @@ def _split_lines(text: str) -> Sequence[ErrorLine]:
 
 def _find_exception(lines: list[ErrorLine]) -> int | None:
     """Return the index of the exception: Python's after its last traceback, else the first."""
-    tracebacks = [n for n, line in enumerate(lines) if _TRACEBACK.match(line.text)]
+    tracebacks = [n for n, line in enumerate(lines) if "Traceback" in line.text and _TRACEBACK.match(line.text)]
     if tracebacks:
         header = lines[tracebacks[-1]].text
         indent = len(header) - len(header.lstrip())
@@ -153,14 +159,14 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
             line = lines[n].text
             if len(line) - len(line.lstrip()) <= indent and re.match(r"\s*[\w.]+(?::|$)", line):
                 return n
-    exceptions = [
+    exceptions = (
         n
         for n, line in enumerate(lines)
         if line_kinds.EXCEPTION.match(line.text)
         and not line_kinds.VAGUE.search(line.text)
         and not _is_skipped(line.text)
-    ]
-    return exceptions[0] if exceptions else None
+    )
+    return next(exceptions, None)
 
 
 def _find_complaint(lines: list[ErrorLine]) -> int:
@@ -168,13 +174,17 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
 
     A vague line comes after them; last the first line that is neither progress nor a notice.
     """
-    candidates = [n for n, line in enumerate(lines) if not _is_skipped(line.text)]
-    telling = [n for n in candidates if not line_kinds.VAGUE.search(lines[n].text)]
-    announced = (n for n in candidates if n + 1 < len(lines) and _announces_error(lines[n].text))
-    by_form = (n for n in telling if line_kinds.ERROR_FORM.match(lines[n].text))
-    first = min((n for n in (next(announced, None), next(by_form, None)) if n is not None), default=None)
-    if first is not None:
-        return first
+    candidates, telling = list[int](), list[int]()
+    for n, line in enumerate(lines):
+        if _is_skipped(line.text):
+            continue
+        candidates.append(n)
+        if n + 1 < len(lines) and _announces_error(line.text):
+            return n
+        if not line_kinds.VAGUE.search(line.text):
+            telling.append(n)
+            if line_kinds.ERROR_FORM.match(line.text):
+                return n
     placed = next((n for n in telling if line_kinds.PLACED_MESSAGE.match(lines[n].text)), None)
     if placed is not None:
         return placed
