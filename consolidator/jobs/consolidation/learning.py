@@ -5,7 +5,9 @@ An event that makes an extractor fail is set aside, with the error; the window i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -96,7 +98,8 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     dead: dict[int, str] = {}
     while True:
         try:
-            result = _fold_events(context, folds, [event for event in events if event.seq not in dead], salt)
+            with _uncollected():
+                result = _fold_events(context, folds, [event for event in events if event.seq not in dead], salt)
         except _ExtractorFailed as error:
             dead[error.seq] = str(error)
             if len(dead) > MAX_DEAD_EVENTS:
@@ -104,6 +107,18 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
             continue
         result.dead, result.events = dead, len(events)
         return result
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have no cycles collected meanwhile: a window makes few, and to look for them walks all that the process holds."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Event], salt: bytes) -> WindowResult:

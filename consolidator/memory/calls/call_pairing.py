@@ -57,7 +57,7 @@ class CallPairer:
     root: str | None = None  # the folder in which the session began
     logged: str | None = None  # the last folder that the log has; it lags
     left_in: str | None = None  # where a call has left the shell since
-    _last: tuple[Event | None, CompletedCall | None] = (None, None)  # the last event, and what it completed
+    _last: tuple[Event | None, CompletedCall | None] = field(default=(None, None), init=False)  # and what it completed
 
     def feed(self, event: Event) -> CompletedCall | None:
         """Take the next event; return the call that it completes, if any."""

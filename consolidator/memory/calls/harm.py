@@ -25,6 +25,7 @@ MAX_DEPTH = 4  # of commands within commands
 MAX_STARTS = 24  # words of a command at which another one may begin
 _RUN = SHELLS | rules.INTERPRETERS | {"source", ".", "eval"}  # programs that run the text or the file they are given
 _HOLE = re.compile(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
+_SPACE, _INNER = re.compile(r"\s"), re.compile(r"[(`]")  # what is in each command within a command
 _SUBSTITUTION = re.compile(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
 _RUN_OUTPUT = re.compile(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = re.compile(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
@@ -95,9 +96,9 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     is_run = any(command.program in _RUN for command in commands)
     if is_run and re.search(r"<<<\s*\S", line):
         yield rules.FETCHES_AND_RUNS
-    for match in _RUN_OUTPUT.finditer(line):
+    for match in _RUN_OUTPUT.finditer(line) if _INNER.search(line) else ():
         yield from _judge_source(_parse(match["inner"] or match["ticks"] or ""))
-    bodies = [match[2] for match in _HEREDOC.finditer(line)]
+    bodies = [match[2] for match in _HEREDOC.finditer(line)] if "<<" in line else []
     for body in bodies:
         yield from _judge_text(body)
     yield from _judge_lines(bodies if is_run else [], project, depth)
@@ -130,7 +131,7 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     yield from _judge_addresses(command, text)
 
     # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
-    parts = [part for part in (*words, *command.assignments) if "(" in part or "`" in part]
+    parts = [part for part in (*words, *command.assignments) if _INNER.search(part)]
     inner = [match["inner"] or match["ticks"] or "" for part in parts for match in _SUBSTITUTION.finditer(part)]
     yield from _judge_lines(inner, project, depth)
     if program in _RUN or program in ("exec", "iex") or program.startswith("$"):
@@ -140,7 +141,7 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     if program in rules.RUNS_WORDS:
         starts = [n for n, word in enumerate(words) if not word.startswith("-")][:MAX_STARTS]
         yield from _judge_lines([" ".join(words[n:]) for n in starts], project, depth)
-    if program in rules.INTERPRETERS | rules.DATABASE_CLIENTS:
+    if program in rules.INTERPRETERS or program in rules.DATABASE_CLIENTS:
         yield from _judge_text(" ".join((program, *words)))
     if program in SHELLS and not INLINE_CODE_OPTIONS.isdisjoint(words[:3]) and words[1:] and words[1].startswith("$"):
         yield rules.FETCHES_AND_RUNS
@@ -156,7 +157,7 @@ def rule_text(command: Command) -> str:
         if names and word == names[0]:
             names.pop(0)
         else:
-            words.append(re.sub(r"\s", "·", word))
+            words.append(_SPACE.sub("·", word))
     return " ".join([command.name, *words])
 
 
@@ -289,6 +290,8 @@ def _judge_downloads(commands: Sequence[Command], line: str) -> Iterator[str]:
         before = [*before, command] if command.link in ("|", "|&") else [command]
         if command.program not in _TAKES_TEXT and _downloads(before[:-1]):
             yield rules.FETCHES_AND_RUNS
+    if not _INNER.search(line):
+        return
     takes_files = any(command.program not in _TAKES_TEXT for command in commands)
     files = [match["inner"] or "" for match in _SUBSTITUTION.finditer(line) if match[0].startswith("<")]
     if takes_files and any(_downloads(_parse(file)) for file in files):
@@ -307,7 +310,7 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
     is_unpacked = False
     for command in commands:
         program = command.program
-        may_run = program in _RUN | {"chmod", "install", "dpkg"} or program in fetched
+        may_run = program in _RUN or program in ("chmod", "install", "dpkg") or program in fetched
         if fetched and may_run and fetched & {program, *(word.rsplit("/", 1)[-1] for word in command.operands)}:
             yield rules.FETCHES_AND_RUNS
         if is_unpacked and program in SHELLS | rules.INTERPRETERS | rules.INSTALLERS | rules.BUILDERS:

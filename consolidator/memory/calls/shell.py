@@ -23,8 +23,10 @@ MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _THREAD_LOCAL = threading.local()
 _CHECK_OPTIONS = frozenset({"--check", "--check-only", "--dry-run", "--list-different"})
+_LISTING_OPTIONS = _CHECK_OPTIONS | {"-l"}
 _LISTING_PROGRAMS = frozenset({"gofmt", "goimports", "prettier", "rustfmt"})  # whose `-l` only lists
 _PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
+_NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -58,7 +60,7 @@ class Command:
     @property
     def operation(self) -> str:
         """The name with the option by which it only looks: `cargo fmt --check` does nothing of `cargo fmt`."""
-        only = _CHECK_OPTIONS | ({"-l"} if self.program in _LISTING_PROGRAMS else set())
+        only = _LISTING_OPTIONS if self.program in _LISTING_PROGRAMS else _CHECK_OPTIONS
         return " ".join([self.name, *[option for option in self.options if option in only][:1]])
 
     @property
@@ -237,13 +239,7 @@ def _redirection(node: Node, source: str) -> str:
 
 def _command_words(node: Node, source: str) -> list[str]:
     """Return the words of a command, without quotes; assignments are left out."""
-    words = []
-    for child in node.children:
-        if child.type == "command_name" or (child.is_named and child.type not in ("variable_assignment",)):
-            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
-                continue
-            words.append(_unquote(child, source))
-    return words
+    return [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
 
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:
@@ -293,12 +289,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
         wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
-    yield replace(
-        _build_command(words, redirections, link),
-        assignments=tuple(assignments),
-        wrappers=wrappers,
-        leading=(*leading, words[0]),
-    )
+    yield _build_command(words, redirections, link, tuple(assignments), wrappers, (*leading, words[0]))
 
 
 def _shell_script(arguments: list[str]) -> str | None:
@@ -366,7 +357,14 @@ def _program_name(word: str) -> str:
     return versioned[1] if versioned else name[:80]
 
 
-def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
+def _build_command(
+    words: list[str],
+    redirections: tuple[str, ...],
+    link: str,
+    assignments: tuple[str, ...] = (),
+    wrappers: tuple[str, ...] = (),
+    leading: tuple[str, ...] = (),
+) -> Command:
     program = _program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
@@ -385,7 +383,16 @@ def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -
         else:
             operands.append(word)
     return Command(
-        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link=link
+        program,
+        " ".join(name) or None,
+        tuple(operands),
+        tuple(options),
+        redirections,
+        tuple(words[1:]),
+        assignments,
+        link,
+        wrappers,
+        leading,
     )
 
 
