@@ -33,15 +33,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
-_SAYING = frozenset(  # events in which somebody says or decides something
-    {
-        EventType.USER_MESSAGE,
-        EventType.APPROVAL_GRANTED,
-        EventType.APPROVAL_DENIED,
-        EventType.POLICY_DECISION,
-        EventType.TASK_END,
-    }
-)
+_WORDLESS = (EventType.TOOL_CALL, EventType.TOOL_RESULT, EventType.THINKING_START)  # no fact is in them
 MAX_ERROR_CHARS = 2000  # of an error that are kept
 
 
@@ -136,7 +128,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
             result.sources.add(event.seq)
         _feed(event, "trace", trace.feed)
         _feed(event, "summary", summary.feed)
-        if event.type in _SAYING:
+        if event.type not in _WORDLESS:
             _feed(event, "facts", lambda event: _add_candidates(event, context, result))
         _feed(event, "episode", lambda event: _add_episode(event, context, result, events[0].seq))
     digest.pairer.pending = [

@@ -289,7 +289,12 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
         wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
-    yield _build_command(words, redirections, link, tuple(assignments), wrappers, (*leading, words[0]))
+    yield replace(
+        _build_command(words, redirections, link),
+        assignments=tuple(assignments),
+        wrappers=wrappers,
+        leading=(*leading, words[0]),
+    )
 
 
 def _shell_script(arguments: list[str]) -> str | None:
@@ -357,14 +362,7 @@ def _program_name(word: str) -> str:
     return versioned[1] if versioned else name[:80]
 
 
-def _build_command(
-    words: list[str],
-    redirections: tuple[str, ...],
-    link: str,
-    assignments: tuple[str, ...] = (),
-    wrappers: tuple[str, ...] = (),
-    leading: tuple[str, ...] = (),
-) -> Command:
+def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
     program = _program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
@@ -383,16 +381,7 @@ def _build_command(
         else:
             operands.append(word)
     return Command(
-        program,
-        " ".join(name) or None,
-        tuple(operands),
-        tuple(options),
-        redirections,
-        tuple(words[1:]),
-        assignments,
-        link,
-        wrappers,
-        leading,
+        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link=link
     )
 
 

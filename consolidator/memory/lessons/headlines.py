@@ -79,5 +79,5 @@ def _reasons(text: str) -> Iterator[str]:
     for line in error_lines(text):
         plain = line_kinds.strip_box(line)
         is_prose = 2 <= len(plain.split()) <= 40 and not plain.endswith(("{", "(", ";"))
-        if is_prose and line_kinds.has_error_word(plain) and not line_kinds.VAGUE.search(plain):
+        if is_prose and (plain == line or line_kinds.has_error_word(plain)) and not line_kinds.VAGUE.search(plain):
             yield plain

@@ -26,8 +26,6 @@ MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
-_FILE_NAME = re.compile(r"[\w.-]+\.\w{1,5}")
-_SPECIAL = re.compile(r"[\s;&|<>()$`\"']")  # to a shell
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
@@ -182,7 +180,7 @@ def _is_path(word: str) -> bool:
     return (
         len(word) > 2
         and len(word) < 200
-        and ("/" in word or _FILE_NAME.fullmatch(word) is not None)
+        and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
         and ("://" not in word and not re.search(r"\s", word))
     )
 
@@ -195,4 +193,4 @@ def _show_assignment(word: str) -> str:
 def _show_word(word: str) -> str:
     if len(word) > 80 or "\n" in word:
         return "…"
-    return shlex.quote(word) if _SPECIAL.search(word) else word
+    return shlex.quote(word) if re.search(r"[\s;&|<>()$`\"']", word) else word

@@ -10,9 +10,8 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
@@ -85,7 +84,7 @@ class TracedCall:
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
-        return [_plain(getattr(self, name)) for name in _COLUMNS]
+        return [_plain(getattr(self, name)) for name in self.__slots__]
 
     @classmethod
     def from_json(cls, values: list[Any]) -> TracedCall:
@@ -96,15 +95,9 @@ class TracedCall:
         return call
 
 
-_COLUMNS = tuple(column.name for column in fields(TracedCall))
-_values_of_segment = attrgetter(*(column.name for column in fields(Segment)))
-_values_of_headline = attrgetter(*(column.name for column in fields(Headline)))
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], (Segment, Headline)):
-        values_of = _values_of_segment if isinstance(value[0], Segment) else _values_of_headline
-        return [[*values_of(item)] for item in value]
+        return [[getattr(item, name) for name in item.__slots__] for item in value]
     return value
 
 

@@ -19,7 +19,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol, is_inspection, tool_symbol
 from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
+from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
@@ -94,7 +94,10 @@ class Digest:
         self.user_spoke = False  # since the last call
         self.said_shapes: set[str] = set()  # forms of the values that the user said since the last call
         if packed is not None:
-            self.counts = KeyCounts(_unpack_counts(packed), unpack_terms(packed.terms))
+            keys, counts = (
+                np.frombuffer(packed_ints, np.int64).tolist() for packed_ints in (packed.keys, packed.counts)
+            )
+            self.counts = KeyCounts(dict(zip(keys, counts, strict=True)), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
@@ -200,12 +203,9 @@ class Digest:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        last = self.last_steps[1].call
-        is_open = any(
-            call["index"] == last and "in_background" not in call and call.get("is_step", True)
-            for call in self.pairer.pending
-        )
-        return "open" if is_open else ""
+        steps = (call for call in self.pairer.pending if call.get("is_step", True))
+        open_calls = (call["index"] for call in steps if "in_background" not in call)
+        return "open" if self.last_steps[1].call in open_calls else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: what failed or only looked is no step, and X X X becomes one element, X.
@@ -275,12 +275,6 @@ class Digest:
         self.user_spoke = state["spoken"]
         self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
-
-
-def _unpack_counts(packed: PackedDigest) -> dict[int, int]:
-    keys: Ints = np.frombuffer(packed.keys, np.int64)
-    counts: Ints = np.frombuffer(packed.counts, np.int64)
-    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
 
 def _compress_json(value: Any) -> bytes:

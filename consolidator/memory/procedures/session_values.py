@@ -40,10 +40,7 @@ class SessionValues:
 
     def gave_any(self, column: Iterable[Scalar], hashed: Iterable[int]) -> bool:
         """Whether the session gave any of these values; `hashed` are their hashes."""
-        for value, value_hash in zip(column, hashed, strict=True):
-            if may_identify(value) and self._gave(value, value_hash):
-                return True
-        return False
+        return any(self._gave(*pair) for pair in zip(column, hashed, strict=True) if may_identify(pair[0]))
 
     def gave_all(self, column: Iterable[Scalar], hashed: Iterable[int]) -> bool:
         """Whether the session gave all of these values that may tell a case from another."""

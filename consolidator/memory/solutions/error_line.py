@@ -70,11 +70,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
         return ErrorLine(unformatted.start(), UNFORMATTED)
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
     if printed:
-        lines = [
-            line
-            for line in lines
-            if line_kinds.has_error_word(line.text) or _hash(_NUMBERS.sub("0", line.text)) not in printed
-        ]
+        lines = [line for line in lines if line_kinds.has_error_word(line.text) or _hash(line.text) not in printed]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -85,7 +81,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
     following = lines[position + 1 :]
     while len(parts) <= MAX_ANNOUNCEMENTS and following and _leads_on(parts[-1], following[0].text):
         position = 0
-        if _is_skipped(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
+        if line_kinds.is_harmless(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
             exception = _find_exception(following)
             position = _find_complaint(following) if exception is None else exception
         parts.append(line_kinds.strip_box(following[position].text))
@@ -100,14 +96,10 @@ def _leads_on(text: str, following: str) -> bool:
     )
 
 
-def _is_skipped(line: str) -> bool:
-    return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
-
-
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
     lines = [line.text for line in _split_lines(truncate_middle(text)) if line.text]
-    telling = (line for line in lines if line_kinds.has_error_word(line) and not _is_skipped(line))
+    telling = (line for line in lines if line_kinds.has_error_word(line) and not line_kinds.is_harmless(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
 
@@ -119,13 +111,11 @@ def error_programs(text: str) -> list[str]:
 
 def plain_lines(text: str) -> list[int]:
     """Return hashes of the first lines of an output, without their numbers: a banner, a heading, or progress."""
-    lines = "\n".join(text[: MAX_PRINTED * MAX_LINE].splitlines()[:MAX_PRINTED])
-    return [_hash(line) for line in _NUMBERS.sub("0", lines).split("\n") if line.strip()]
+    return [_hash(line) for line in text[: MAX_PRINTED * MAX_LINE].splitlines()[:MAX_PRINTED] if line.strip()]
 
 
 def _hash(line: str) -> int:
-    """Return the hash of a line whose numbers are zeros."""
-    return zlib.crc32(" ".join(line.split()).encode("utf-8", "replace"))
+    return zlib.crc32(" ".join(_NUMBERS.sub("0", line).split()).encode("utf-8", "replace"))
 
 
 def shows_failure(text: str) -> bool:
@@ -164,7 +154,7 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
         for n, line in enumerate(lines)
         if line_kinds.EXCEPTION.match(line.text)
         and not line_kinds.VAGUE.search(line.text)
-        and not _is_skipped(line.text)
+        and not line_kinds.is_harmless(line.text)
     )
     return next(exceptions, None)
 
@@ -176,10 +166,12 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
     """
     candidates, telling = list[int](), list[int]()
     for n, line in enumerate(lines):
-        if _is_skipped(line.text):
+        if line_kinds.is_harmless(line.text):
             continue
         candidates.append(n)
-        if n + 1 < len(lines) and _announces_error(line.text):
+        is_label = line_kinds.BARE_LABEL.match(line.text) is not None
+        announces = is_label or (line_kinds.ANNOUNCEMENT.search(line.text) and line_kinds.has_error_word(line.text))
+        if announces and n + 1 < len(lines):
             return n
         if not line_kinds.VAGUE.search(line.text):
             telling.append(n)
@@ -196,9 +188,3 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
         return (telling or candidates)[0]
     notices = [n for n, line in enumerate(lines) if not line_kinds.is_progress(line.text)]
     return next((n for n in notices if len(lines[n].text.split()) > 2), notices[0] if notices else 0)
-
-
-def _announces_error(line: str) -> bool:
-    return bool(
-        line_kinds.BARE_LABEL.match(line) or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.has_error_word(line))
-    )

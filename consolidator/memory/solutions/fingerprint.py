@@ -57,7 +57,11 @@ _ENVIRONMENT_NOUN = (
 )
 _NAME = r"(?:@[\w.-]+/)?[A-Za-z_][\w.+-]*"  # "@scope/name" is a package, any other slash makes a path
 _OPEN, _CLOSE = "['\"`‘“«]", "['\"`’”»]"
-_NAMES_ENVIRONMENT = AnyCase(_ENVIRONMENT_NOUN)
+_NAMES_ENVIRONMENT = AnyCase(
+    _ENVIRONMENT_NOUN,
+    stems="module|package|command|program|executable|binar|librar|dependenc|plugin|extension|option|flag|switch|argument"
+    "|requirement|gem|crate|distribution|formula|driver|interpreter|tool|script|task|recipe",
+)
 _NOUN_NAMES = (  # beside such a noun; group 1 is the name
     re.compile(
         rf"\b{_ENVIRONMENT_NOUN}(?:,? (?:named|called|not found|missing|such|for))?\s*[:=]?\s*{_OPEN}({_NAME}){_CLOSE}",
@@ -164,11 +168,7 @@ def mask_line(line: str) -> str:
     missing = missing_command(line[:MAX_LINE])
     if missing:
         return f"command not found: {missing}"[:MAX_SIGNATURE]
-    return _plain_mask(_mask_by_kind(line)[0])
-
-
-def _plain_mask(masked: str) -> str:
-    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", masked))
+    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", _mask_by_kind(line)[0]))
     masked = _REPEATED_MASK.sub(r"\1", masked).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
     return masked[:MAX_SIGNATURE] or NO_MESSAGE
 

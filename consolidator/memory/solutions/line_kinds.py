@@ -36,13 +36,10 @@ ERROR_WORD = AnyCase(
     r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
     r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
     r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
-)
-_STEMS = (  # one of them is in each match of ASCII characters: to look for them is several times faster
-    "error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
+    stems="error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
     "|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
-    "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of"
+    "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of",
 )
-_ERROR_STEMS = tuple(_STEMS.split("|"))
 _NOTICE = AnyCase(  # says something beside the error; a program's name may come first
     r"^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
     r"|^\s*(?:hint|note|help|info|tip|usage|see also)\b\s*:|^\s*(?:\[\w+\] )?\[?info\]?\s"
@@ -53,6 +50,8 @@ _NOTICE_WITHIN = AnyCase(  # the same, anywhere in the line
     r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|\bwarning:"
     r"|(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
     r"|\berrors?[\s_-]?(?:handling|handler)\b",
+    stems="0 error|no error|0 fail|no fail|0 warning|no warning|warning:|nwarning|lwarning|ewarning|rwarning|xwarning"
+    "|twarning|handl",
 )
 _ECHO = re.compile(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
@@ -102,6 +101,7 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     r"\A\s*(?:Exit code \d+\s+)?(?:Diff in \S|--- \S[^\n]*\n\+\+\+ \S)|^would reformat \S|\bwould be reformatted\b"
     r"|^\[warn\] Code style issues",
     re.MULTILINE,
+    stems="would |[warn] code|diff in |+++ ",
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
@@ -128,18 +128,12 @@ def program_prefix(line: str) -> str | None:
 
 
 def is_harmless(line: str) -> bool:
-    """Whether a line is a notice, or an echo of a command, of code or of a stack: no reason, whatever its words."""
-    if _NOTICE.match(line) or _ECHO.match(line):
-        return True
-    lowered = line.lower()
-    may_be_within = "warning" in lowered or "error" in lowered or "fail" in lowered or not line.isascii()
-    return may_be_within and _NOTICE_WITHIN.search(line) is not None
+    """Whether a line is a notice, an echo, or progress: no reason, whatever its words."""
+    return bool(_NOTICE.match(line) or _ECHO.match(line) or _NOTICE_WITHIN.search(line)) or is_progress(line)
 
 
 def has_error_word(line: str) -> bool:
     """Whether a line has a word that reasons have."""
-    if line.isascii() and not any(map(line.lower().__contains__, _ERROR_STEMS)):
-        return False
     return ERROR_WORD.search(line) is not None
 
 
