@@ -187,6 +187,8 @@ def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
     if header:
         failed = {"status": "error"} if header[1] in FAILED_SCRIPT else {}
         result |= {"content": result["content"][header.end() :].removeprefix("Script error:\n"), **failed}
+    if tool in _APPROVED_TOOLS and result["status"] == "ok" and result["exit_code"] is None:
+        result["unseen"] = True  # a script mostly prints what a command wrote, not how it ended
     yield EventType.TOOL_CALL, {**call, "tool": tool, "arguments": arguments}
     yield EventType.TOOL_RESULT, result
 

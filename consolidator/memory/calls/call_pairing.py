@@ -40,6 +40,7 @@ class CompletedCall:
     call_id: str = ""
     cwd: str | None = None  # where the shell was before the call: as the log has it, or where a call since left it
     root: str | None = None  # the folder in which the session began
+    is_unseen: bool = False  # nothing tells how it ended: `ok` says only that no error was reported
     is_step: bool = True  # not so: keeping the session's books, or a compiled procedure's, which proves nothing new
 
     @property
@@ -127,6 +128,7 @@ class CallPairer:
                     call_id=call_id,
                     cwd=call.get("cwd"),
                     root=self.root,
+                    is_unseen=event.data.get("unseen") is True,
                     is_step=call.get("is_step", True),
                 )
                 if not in_background:

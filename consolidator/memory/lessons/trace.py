@@ -197,6 +197,8 @@ class TraceFold:
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
         text = call.result_text
+        if call.is_unseen:
+            segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]
         masked = call.ok and bool(hidden) and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):

@@ -430,6 +430,7 @@ def test_a_scripts_call_has_the_arguments_that_it_writes(
 ) -> None:
     log = read(tmp_path, meta(), script("c1", text), script_output("c1", "completed", "done"))
     assert log.only_payload(EventType.TOOL_CALL)["arguments"] == arguments
+    assert log.only_payload(EventType.TOOL_RESULT).get("unseen", False) is ("exec_command" in text)
 
 
 def test_a_script_that_goes_on_is_followed_by_its_items(tmp_path: Path) -> None:

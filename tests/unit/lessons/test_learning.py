@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -180,6 +181,17 @@ def test_a_failure_that_a_pipe_hides_counts() -> None:
         log.run("sed -n 1,4p notes.txt | cat -A | head -3", "cat: illegal option -- A")
 
     assert "3 of 3" in of_kind(learn(3, write), "always_fails")[0].line
+
+
+def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
+    def write(log: CallLog) -> None:
+        for line, output in (("jq . a.json", "bash: line 1: jq: command not found"), ("go test ./...", "ok  shop 0.2s")):
+            log.run(line, output)
+            log.events[-1] = replace(log.events[-1], data={**log.events[-1].data, "unseen": True})
+
+    lessons = learn(3, write)
+    assert of_kind(lessons, "command")[0].line == "Tests: `go test ./...`."
+    assert [lesson.key for lesson in of_kind(lessons, "always_fails")] == ["program jq"]
 
 
 def test_a_skill_that_is_not_there_is_told() -> None:
