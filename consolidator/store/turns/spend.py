@@ -27,7 +27,7 @@ class SessionBudget:
 
 get_call = FirstRow[SpendRow, str](SpendRow, _SQL["get_call"])
 reserve = Attempt[Mapping[str, Any]](_SQL["reserve"], "*")
-list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session", call=None)
-settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*", session=None)
-settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now", call=None)
+list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session")
+settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*")
+settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now")
 sum_costs = Rows[Cost, Mapping[str, Any]](Cost, _SQL["sum_costs"], "*")
