@@ -206,20 +206,19 @@ def open_end(session_id: str) -> list[Bound]:
 
 async def acquire_lease(database: Database, session_id: str, *, seconds: float) -> Lease | None:
     """Acquire a session's lease; None if another harness holds it. Raises NotFound."""
-    owner = owner_name()
+    owner, dead_owner = owner_name(), None
     async with database.connection() as conn:
         since, now = uptime(), database.clock.now()  # before the query: ours must not end after the row's
         until = now + timedelta(seconds=seconds)
-        with boundary("lease"):
-            acquire = store.acquire.together(session_id, owner, now=now, until=until)
-            rows = await fetch_together(conn, [acquire, *open_end(session_id)[1:]])
-        if not rows[0]:
-            holder = await store.get_holder(conn, session_id)
-            if holder is None:
-                raise NotFound(f"no session {session_id!r}")
-            if holder.owner is None or not has_ended(holder.owner):
-                return None
+        while True:
+            acquire = store.acquire.together(session_id, owner, now=now, until=until, dead_owner=dead_owner)
             with boundary("lease"):
-                acquire = store.acquire.together(session_id, owner, now=now, until=until, dead_owner=holder.owner)
                 rows = await fetch_together(conn, [acquire, *open_end(session_id)[1:]])
-    return Lease(database, rows, seconds=seconds, since=since) if rows[0] else None
+            if rows[0]:
+                return Lease(database, rows, seconds=seconds, since=since)
+            holders = await store.get_holder(conn, session_id)
+            if not holders:
+                raise NotFound(f"no session {session_id!r}")
+            if dead_owner is not None or holders[0] is None or not has_ended(holders[0]):
+                return None
+            dead_owner = holders[0]

@@ -13,24 +13,9 @@ from typing import Any
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, Value, execute, fetch_one, load
+from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, Value, execute, load
 
 _SQL = load("turns/lease")
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseHolder:
-    """Who holds a session, if anybody."""
-
-    owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseState:
-    """A lease as its holder finds it."""
-
-    held: bool  # whether the epoch is still the session's
-    steered: bool  # whether a person steered since
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +45,10 @@ async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetim
 
 async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen_seq: int, low: datetime) -> bool:
     """Return whether a person steered after `seen`, not before `low`; raise StaleEpoch if the lease is over."""
-    values = {"id": session_id, "epoch": epoch, "seen": seen_seq, "low": low}
-    state = await fetch_one(conn, LeaseState, _SQL["poll_steering"], values)
-    if state is None or not state.held:
+    is_steered = await _poll_steering(conn, session_id, epoch=epoch, seen=seen_seq, low=low)
+    if is_steered is None:
         raise stale(session_id, epoch)
-    return state.steered
+    return is_steered
 
 
 def stale(session_id: str, epoch: int) -> StaleEpoch:
@@ -72,7 +56,8 @@ def stale(session_id: str, epoch: int) -> StaleEpoch:
     return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
 
 
-get_holder = FirstRow[LeaseHolder, str](LeaseHolder, _SQL["get_holder"])
+_poll_steering = Value[bool | None, str](_SQL["poll_steering"], "id")
+get_holder = Column[str | None, str](_SQL["get_holder"])  # the owner, none if nobody holds the session
 release = Statement[str, int](_SQL["release"], "id epoch")
 # Releases a session with its marks and what its channel acknowledged last, and returns whether it stays pending.
 # `head` is how far the caller knows the log: events after it leave the session pending. None: it is not released, since

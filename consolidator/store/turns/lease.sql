@@ -13,14 +13,14 @@ select lease_owner as owner from session where id = %(id)s
 update session set lease_until = %(until)s where id = %(id)s and lease_epoch = %(epoch)s
 
 -- name: poll_steering
--- Whether the lease is still held, and whether a person steered or stopped the turn after what the harness has seen.
-select s.lease_epoch = %(epoch)s as held, s.head > %(seen)s and exists (
+-- Whether a person steered or stopped the turn after what the harness has seen; no row if the lease is over.
+select s.head > %(seen)s and exists (
     select from event e where e.session_id = s.id and e.seq > %(seen)s and e.created_at >= %(low)s
       and (e.event_type = 'UserMessage' and e.data ->> 'mode' = 'steer'
            or e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'turn_stopped')
       and (e.principal is null or e.principal = 'user' or e.principal like 'user:%%')
 ) as steered
-from session s where s.id = %(id)s
+from session s where s.id = %(id)s and s.lease_epoch = %(epoch)s
 
 -- name: release
 -- Releases the session.

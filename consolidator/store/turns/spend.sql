@@ -70,7 +70,7 @@ from closed
 where id in (select payers.id from payers)
 
 -- name: get_call
-select * from spend where call_id = %(call)s
+select session_id, model, reserved, cost, input_tokens, output_tokens, tier, settled_at from spend where call_id = %(call)s
 
 -- name: settle_open
 -- What a dead process had reserved counts as spent: nobody knows what its calls took.
