@@ -31,8 +31,8 @@ from consolidator.runtime.turn.generation import StreamedAnswer, stream_answer
 TITLE = "a turn with one tool call, beside its floor"
 ROUNDS = {"tiny": 2, "small": 40, "full": 150}
 TURNS = {"tiny": 6, "small": 1000, "full": 1000}
-MAX_ROUND_TRIPS = 20
-COMMITS = 8  # durable steps: message, call, answer, result, call, chunk, delivery, answer
+MAX_ROUND_TRIPS = 10
+COMMITS = 7  # durable steps: message and lease, call, answer, result, call, answer, delivery and release
 _GROUP = {"tiny": 2, "small": 20, "full": 20}  # turns of which the median is taken, at both ends of a long session
 
 
@@ -133,7 +133,7 @@ async def _measure_long_session(
 async def _time_bare_calls(client: ModelClient, messages: Any, rounds: int) -> float:
     """Return the seconds of two model calls with these messages, in the median: they are encoded, sent and answered."""
 
-    async def forget(_: str) -> None:
+    async def forget(*_: object) -> None:
         pass
 
     seconds = []
@@ -181,9 +181,9 @@ def _floor(client: ModelClient, conn: Connection) -> TimedAction:
 
     async def floor() -> float:
         started = time.perf_counter()
-        for text in (TOOL, "go on"):
+        for text, commits in ((TOOL, 3), ("go on", COMMITS - 3)):
             await call(text)
-            for _ in range(COMMITS // 2):
+            for _ in range(commits):
                 await conn.execute(insert, row)
         return time.perf_counter() - started
 

@@ -269,8 +269,11 @@ class Session:
 
         A delta of kind `void` says that its message does not count.
         """
-        seq = None if text is None else await self._say(text, mode)
-        answers = AnswerStream(self._agent.harness, self.id, seq, load_session=self.info, open_hub=self._agent.hub)
+        harness, viewer = self._agent.harness, self._agent.viewer
+        seq, lease = None, None
+        if text is not None:
+            seq, lease = await sessions.send_and_hold(harness, self.id, text, mode=mode, viewer=viewer)
+        answers = AnswerStream(harness, self.id, seq, lease=lease, load_session=self.info, open_hub=self._agent.hub)
         async for delta in answers.deltas():
             yield delta
         self.result = answers.result

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set, ValuesView
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarTuple, cast
@@ -262,6 +263,10 @@ class RowQuery(_Query[*Ts], Generic[T, *Ts]):
         self.row_type = row_type
         self.binary = binary  # whether the server sends the rows so, as is faster for large arrays
 
+    def together(self, *values: *Ts, **named: Any) -> Bound:
+        """Return the query for `fetch_together`."""
+        return _typed_row(self.row_type), self.query, self.bind(values, named)
+
 
 class Rows(RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
@@ -306,12 +311,15 @@ class OneRow(RowQuery[T, *Ts]):
         return row
 
 
-async def fetch_together(conn: Connection, queries: Sequence[RowQuery[Any, K]], value: K) -> list[list[Any]]:
-    """Run several queries of one parameter in one round trip; return the rows of each."""
-    async with conn.pipeline():
-        cursors = [conn.cursor(row_factory=_typed_row(query.row_type)) for query in queries]
-        for cursor, query in zip(cursors, queries, strict=True):
-            await cursor.execute(query.query, query.bind((value,), {}))
+Bound = tuple[BaseRowFactory[Any], LiteralString, Mapping[str, Any]]  # a query with what makes its rows, and its values
+
+
+async def fetch_together(conn: Connection, queries: Sequence[Bound]) -> list[list[Any]]:
+    """Run several queries in one round trip, which commits where it ends; return the rows of each."""
+    cursors = [conn.cursor(row_factory=row_factory) for row_factory, _, _ in queries]
+    async with conn.pipeline() if len(queries) > 1 else nullcontext():
+        for cursor, (_, query, values) in zip(cursors, queries, strict=True):
+            await cursor.execute(query, values)
     return [await cursor.fetchall() for cursor in cursors]
 
 

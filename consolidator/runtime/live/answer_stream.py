@@ -10,6 +10,7 @@ from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.session.lease import Lease
 from consolidator.runtime.turn import wake as waking
 from consolidator.runtime.turn.harness import Delta, Harness, StepResult
 from consolidator.store.turns import generation as store
@@ -80,8 +81,8 @@ _FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another pr
 class AnswerStream:
     """Drives a session until a message is answered, or with None until nothing is open, and yields what comes of it.
 
-    `result` tells afterwards why it ended; `load_session` returns the session's row as it is, and `open_hub` what
-    follows sessions that other processes drive.
+    A `lease` that the message acquired is used. `result` tells afterwards why it ended; `load_session` returns the
+    session's row as it is, and `open_hub` what follows sessions that other processes drive.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class AnswerStream:
         session_id: str,
         message_seq: int | None,
         *,
+        lease: Lease | None = None,
         load_session: Callable[[], Awaitable[SessionRow]],
         open_hub: Callable[[], Awaitable[FollowHub]],
     ) -> None:
@@ -97,6 +99,7 @@ class AnswerStream:
         self._harness = harness
         self._session_id = session_id
         self._message_seq = message_seq
+        self._lease = lease
         self._load_session = load_session
         self._open_hub = open_hub
         self._cursor = Cursor(message_seq or 0)  # of what another process answers
@@ -124,9 +127,12 @@ class AnswerStream:
         while True:
             heard_all = listeners.setdefault(self._session_id, queue) is queue and heard_all
             try:
-                result = await waking.wake_session(self._harness, self._session_id)
+                lease, self._lease = self._lease, None
+                result = await waking.wake_session(self._harness, self._session_id, lease=lease)
             except (SessionBusy, StaleEpoch):
                 result = None
+            if result is not None and result.is_settled and result.finish_reason != "idle" and heard_all:
+                return result
             session = await self._load_session()
             if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
                 break

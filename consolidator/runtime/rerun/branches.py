@@ -323,7 +323,7 @@ async def commit_steer(
             message = create_message(text, mode="steer", speaker=speaker, viewer=viewer)
             data = {**message.data, "previewed_in": branch.id}
             now = database.clock.now()
-            seq = await append_message(conn, main_id, replace(message, data=data), now=now)
+            seq = (await append_message(conn, main_id, replace(message, data=data), now=now)).last_seq
             await store.mark_committed(conn, branch.id, seq)
             end = EndSession(f"its steer was sent: event {seq} of {main_id}")
             await apply_change(conn, branch.id, end, principal=Role.OPERATOR.value, now=now)

@@ -169,6 +169,6 @@ async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, n
         cost = None if call.tier is None else call.reserved
     else:
         cost = usage_cost(call.model, usage)
-    values = {"call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
+    values = {"session": call.session_id, "call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
     await spend.settle(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
     return cost

@@ -24,8 +24,11 @@ from consolidator.process import has_ended, owner_name
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult, AppendStatement
+from consolidator.store.queries import Bound, fetch_together
+from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
 from consolidator.store.turns import spend
+from consolidator.store.turns.context import load_view
 
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
@@ -47,8 +50,10 @@ class Lease:
     `async with` renews the lease and releases it at the end, whatever ended the block.
     """
 
-    def __init__(self, database: Database, session: SessionRow, *, seconds: float, since: float) -> None:
+    def __init__(self, database: Database, rows: Sequence[list[Any]], *, seconds: float, since: float) -> None:
         self.database = database
+        self.rows: Sequence[list[Any]] | None = rows  # of `open_end`, as they were when the lease was acquired
+        session: SessionRow = rows[0][0]
         self.session_id: str = session.id
         self.epoch: int = session.lease_epoch
         self.session = session  # as it was when the lease was acquired
@@ -176,9 +181,11 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
 
 
 @asynccontextmanager
-async def hold_session(database: Database, session_id: str, *, seconds: float) -> AsyncIterator[Lease]:
-    """Hold a session for the block. Raises SessionBusy if another process holds it, and NotFound."""
-    lease = await acquire_lease(database, session_id, seconds=seconds)
+async def hold_session(
+    database: Database, session_id: str, *, seconds: float, lease: Lease | None = None
+) -> AsyncIterator[Lease]:
+    """Hold a session for the block, by a new lease if there is none yet. Raises SessionBusy and NotFound."""
+    lease = lease or await acquire_lease(database, session_id, seconds=seconds)
     if lease is None:
         raise SessionBusy(f"session {session_id} is driven by another process")
     async with lease:
@@ -189,20 +196,29 @@ async def hold_session(database: Database, session_id: str, *, seconds: float) -
         yield lease
 
 
+def open_end(session_id: str) -> list[Bound]:
+    """Return what a step reads first: the session, the fold of its past, and the open end of its log, in this order.
+
+    Each sees what was committed until then, and the view must reach as far as the row says.
+    """
+    return [query.together(session_id) for query in (sessions.get, load_view, events.read_open_end)]
+
+
 async def acquire_lease(database: Database, session_id: str, *, seconds: float) -> Lease | None:
     """Acquire a session's lease; None if another harness holds it. Raises NotFound."""
-    owner = owner_name()
+    owner, dead_owner = owner_name(), None
     async with database.connection() as conn:
         since, now = uptime(), database.clock.now()  # before the query: ours must not end after the row's
         until = now + timedelta(seconds=seconds)
-        with boundary("lease"):
-            session = await store.acquire(conn, session_id, owner, now=now, until=until)
-        if session is None:
-            holder = await store.get_holder(conn, session_id)
-            if holder is None:
-                raise NotFound(f"no session {session_id!r}")
-            if holder.owner is None or not has_ended(holder.owner):
-                return None
+        while True:
+            acquire = store.acquire.together(session_id, owner, now=now, until=until, dead_owner=dead_owner)
             with boundary("lease"):
-                session = await store.acquire(conn, session_id, owner, now=now, until=until, dead_owner=holder.owner)
-    return None if session is None else Lease(database, session, seconds=seconds, since=since)
+                rows = await fetch_together(conn, [acquire, *open_end(session_id)[1:]])
+            if rows[0]:
+                return Lease(database, rows, seconds=seconds, since=since)
+            holders = await store.get_holder(conn, session_id)
+            if not holders:
+                raise NotFound(f"no session {session_id!r}")
+            if dead_owner is not None or holders[0] is None or not has_ended(holders[0]):
+                return None
+            dead_owner = holders[0]

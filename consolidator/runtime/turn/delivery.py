@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 from consolidator.errors import StaleEpoch
 from consolidator.llm.redaction.redact import format_redacted_traceback
@@ -39,6 +40,7 @@ class ChannelDelivery:
     delivered_to: int = field(init=False)  # every message up to this event was delivered
     sender: Sender | None = field(init=False)  # None: nobody here can reach the channel, or it failed
     send_timeout: float | None = field(init=False)  # seconds
+    unrecorded: dict[str, Any] | None = None  # what was acknowledged last, if the session's release is to record it
 
     def __post_init__(self) -> None:
         self.channel = self.lease.session.channel_name
@@ -75,17 +77,27 @@ class ChannelDelivery:
         for chunk in chunks:
             await self.deliver_chunk(message_id, chunk.seq, chunk.delta, started=chunk.started_seq)
 
-    async def deliver_chunk(self, message_id: str, seq: int, text: str, *, started: int) -> None:
-        """Deliver a committed chunk and, once the channel has acknowledged it, record that."""
-        delta = Delta(self.lease.session_id, message_id, seq, text)
-        if not await self._send(delta):
-            return
-        with boundary("delivery"):
-            async with self.harness.database.connection() as conn:
-                now = self.harness.database.clock.now()
-                await store.record_delivery(
-                    conn, delta.session_id, message_id, self.channel, upto=seq, started=started, now=now
-                )
+    async def deliver_chunk(
+        self, message_id: str, seq: int, text: str, *, started: int, ends_turn: bool = False
+    ) -> None:
+        """Deliver a committed chunk and, once the channel has acknowledged it, record that.
+
+        What ends a turn is recorded as the session is released, which follows.
+        """
+        if await self._send(Delta(self.lease.session_id, message_id, seq, text)):
+            now = self.harness.database.clock.now()
+            self.unrecorded = {"message": message_id, "upto": seq, "started": started, "now": now}
+            if not ends_turn:
+                await self.record()
+
+    async def record(self) -> None:
+        """Record what the channel has acknowledged."""
+        if self.unrecorded is not None:
+            values, self.unrecorded = self.unrecorded, None
+            with boundary("delivery"):
+                async with self.harness.database.connection() as conn:
+                    message = values.pop("message")
+                    await store.record_delivery(conn, self.lease.session_id, message, self.channel, **values)
 
     async def deliver_void(self, message_id: str) -> None:
         """Tell the channel that what it was sent of a message is void."""

@@ -29,7 +29,7 @@ _MAX_NAME = 200  # characters that are kept of what a server calls a tool, its m
 _END = object()
 _MALFORMED = "the model's server sent something that is not part of an answer"
 
-CommitText = Callable[[str], Awaitable[None]]
+CommitText = Callable[[str, bool], Awaitable[None]]  # a batch, and whether it ends an answer that came whole
 
 
 class StreamCutOff(ModelUnavailable):
@@ -79,11 +79,6 @@ class StreamedAnswer:
     max_calls: int = MAX_CALLS
     dropped_calls: int = 0  # calls beyond `max_calls`, of which nothing is kept
 
-    @property
-    def text(self) -> str:
-        """The committed text of this call."""
-        return "".join(self.pieces)
-
 
 async def stream_answer(
     client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, commit: CommitText
@@ -115,18 +110,20 @@ async def _stream_answer(
     reader = asyncio.create_task(_read_stream(client, body, answer, queue))
     try:
         with boundary("model"):
-            async for batch in _batches(queue):
+            async for batch, is_last in _batches(queue):
                 with boundary("batch"):
                     answer.pieces.append(batch)
-                    await commit(batch)
+                    if is_last:
+                        await asyncio.wait([reader])
+                    await commit(batch, is_last and reader.exception() is None)
             await reader
     finally:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
 
 
-async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
-    """Yield the text that came meanwhile: of at most BATCH_SECONDS and BATCH_PIECES."""
+async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[tuple[str, bool]]:
+    """Yield the text that came meanwhile, of at most BATCH_SECONDS and BATCH_PIECES, and whether the stream ended."""
     loop = asyncio.get_running_loop()
     ended = False
     while not ended:
@@ -144,7 +141,7 @@ async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
         ended = pieces[-1] is _END
         text = "".join(piece for piece in pieces if isinstance(piece, str))
         if text:
-            yield text
+            yield text, ended
 
 
 async def _read_stream(

@@ -46,6 +46,7 @@ class StepResult:
     finish_reason: FinishReason
     usage: Usage = field(default_factory=Usage)
     executed_tool_count: int = 0
+    is_settled: bool = False  # whether nothing waited any more when the session was released
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from consolidator.database import Connection, Database
@@ -17,6 +17,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
+from consolidator.process import owner_name
 from consolidator.runtime.session.access import check_reach, find_session, get_session
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import (
@@ -27,11 +28,13 @@ from consolidator.runtime.session.changes import (
     check_open,
     session_ended,
 )
+from consolidator.runtime.session.lease import Lease, open_end, uptime
 from consolidator.runtime.session.safe_points import Recovery, find_recovery
-from consolidator.runtime.turn.harness import DRIVER_ERRORS
+from consolidator.runtime.turn.harness import DRIVER_ERRORS, Harness
 from consolidator.runtime.turn.sub_agents import cancel_sub_agents, finish_sub_agent
 from consolidator.store.log import events
-from consolidator.store.log.events import AppendRefused
+from consolidator.store.log.events import AppendRefused, AppendResult
+from consolidator.store.queries import fetch_together
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
 from consolidator.store.turns import turns
@@ -66,7 +69,7 @@ async def send_message(
         async with database.connection() as conn:
             await check_reach(conn, viewer, session_id, "write")
             new = create_message(text, mode=mode, speaker=speaker, viewer=viewer)
-            return await append_message(conn, session_id, new, now=database.clock.now())
+            return (await append_message(conn, session_id, new, now=database.clock.now())).last_seq
 
 
 def create_message(
@@ -79,16 +82,38 @@ def create_message(
     return NewEvent(EventType.USER_MESSAGE, data, principal=viewer.user)
 
 
-async def append_message(conn: Connection, session_id: str, message: NewEvent, *, now: datetime) -> int:
-    """Append a message, have drivers look at it, and return its seq; in one statement that commits by itself."""
+async def append_message(
+    conn: Connection, session_id: str, message: NewEvent, *, now: datetime, holder: tuple[str, datetime] | None = None
+) -> AppendResult:
+    """Append a message and have drivers look at it, in one statement that commits by itself.
+
+    A `holder` (owner, until) acquires the session in it if nobody holds it, and reads what a step reads first.
+    """
+    reads = [] if holder is None else open_end(session_id)
     while True:
         try:
-            statement = turns.message(driver_errors=DRIVER_ERRORS)  # of the message before: a driver looks anew
-            appended = await events.append(conn, session_id, [message], now=now, statement=statement)
+            statement = turns.message(DRIVER_ERRORS, holder)  # of the message before: a driver looks anew
+            statement = replace(statement, reads=reads)
+            return await events.append(conn, session_id, [message], now=now, statement=statement)
         except AppendRefused:
             check_open(await sessions.get(conn, session_id))
-        else:
-            return appended.last_seq
+
+
+async def send_and_hold(
+    harness: Harness, session_id: str, text: str, *, mode: MessageMode, viewer: Viewer
+) -> tuple[int, Lease | None]:
+    """Send a message as `send_message` does; return its seq, and the session's lease if nobody held it."""
+    database, seconds = harness.database, harness.settings.session_lease_seconds
+    since, now = uptime(), database.clock.now()
+    holder = (owner_name(), now + timedelta(seconds=seconds))
+    with boundary("commit message"):
+        async with database.connection() as conn:
+            await check_reach(conn, viewer, session_id, "write")
+            new = create_message(text, mode=mode, viewer=viewer)
+            appended = await append_message(conn, session_id, new, now=now, holder=holder)
+            [is_held] = appended.details
+            rows = appended.rows or (await fetch_together(conn, open_end(session_id)) if is_held else ())
+    return appended.last_seq, Lease(database, rows, seconds=seconds, since=since) if is_held else None
 
 
 async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> int | None:

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ulid import ULID
 
-from consolidator.database import Connection
 from consolidator.errors import ModelError, ModelUnavailable, NotFound, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.agent import AUTO
-from consolidator.models.event import EventRow, NewEvent
+from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import budget
 from consolidator.runtime.session.boundaries import Boundary, boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.fold import OpenState, fold_open_state
-from consolidator.runtime.session.lease import Lease, Steered
+from consolidator.runtime.session.lease import Lease, Steered, open_end
 from consolidator.runtime.session.routing import compared_model
 from consolidator.runtime.session.turn_limits import TurnLimits, TurnStop, session_limits
 from consolidator.runtime.turn.delivery import ChannelDelivery, tells_people
@@ -41,12 +41,12 @@ from consolidator.runtime.turn.tool_calls import (
 from consolidator.store.log import events
 from consolidator.store.log.blobs import refs_of
 from consolidator.store.log.events import AppendRefused, AppendStatement
-from consolidator.store.queries import RowQuery, fetch_together
+from consolidator.store.queries import fetch_together
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import generation as store
 from consolidator.store.turns import spend, turns
-from consolidator.store.turns.context import SessionView, load_view
+from consolidator.store.turns.context import SessionView
 
 MAX_ATTEMPTS = 3  # to call the model within one step
 MAX_CALLS = 64  # of one answer that are run
@@ -63,6 +63,7 @@ class PartialMessage:
     last_chunk_seq: int = 0
     text: str = ""
     withheld: tuple[int, ...] = ()  # seqs of messages up to `upto_seq` that wait for the end of the turn
+    rest: str = ""  # its end, which is not committed yet: the answer came whole, and takes it along
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class SessionStepper:
     spawn: SpawnFunction | None = None  # runs the sub-agent of a call
     delivery: ChannelDelivery = field(init=False)
     sub_agents_to_wake: list[str] = field(default_factory=list)  # once this session is released
-    _session: SessionRow | None = None  # as the lease returned it; used by the first load
+    _rows: Sequence[list[Any]] | None = None  # of `open_end`, read with the last write; used by the next load
     _open_state: OpenState | None = None  # None: it must be loaded
     _view: SessionView | None = None  # of the same moment; None: it must be loaded
     _loaded: SessionRow | None = None  # a load that no step has used yet
@@ -83,7 +84,7 @@ class SessionStepper:
 
     def __post_init__(self) -> None:
         self.delivery = ChannelDelivery(self.harness, self.lease)
-        self._session = self.lease.session
+        self._rows = self.lease.rows
 
     async def step(self) -> StepResult:
         """Do the one thing that the open end of the log asks for next."""
@@ -101,6 +102,7 @@ class SessionStepper:
             self._open_state = None
             runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
             all_have_results = await runner.run(state.calls, steer=state.steer_seq)
+            self._rows = runner.rows
             to_seq = max(state.head, runner.to_seq)
             reason: FinishReason = "tool_calls" if all_have_results else "approval"
             return StepResult(to_seq, reason, executed_tool_count=runner.executed_count)
@@ -130,15 +132,21 @@ class SessionStepper:
             return loaded, self._open_state
 
         async with self.harness.database.connection() as conn:
-            session, rows = await self._read_open_end(conn)
+            read, self._rows = self._rows, None
+            own_rows, views, rows = read or await fetch_together(conn, open_end(self.lease.session_id))
+            if not (own_rows and views):
+                raise NotFound(sessions.MISSING.format(self.lease.session_id))
+            session, self._view = own_rows[0], views[0]
             lineage = await load_lineage(conn, session.id, session)
             after = max(session.settled_to, lineage.readable_after)
-            if rows is None:
+            if self.lease.session.may_read_ancestors:
                 log = await read_lineage(conn, lineage, after=after, upto=session.head)
             else:
-                end = await events.complete(conn, [row for row in rows if row.seq <= session.head])
-                log = [event for event in end if event.seq > after]
-                newest = [] if any(map(refs_of, rows)) else end  # a context reads but the ends of what is in blobs
+                is_whole = not any(map(refs_of, rows))  # a context reads but the ends of what is in blobs
+                end = [row for row in rows if row.seq <= session.head and (is_whole or row.seq > after)]
+                newest = await events.complete(conn, end)
+                log = [event for event in newest if event.seq > after]
+                newest = newest if is_whole else []
                 self.harness.tails.follow(lineage, self.harness.tools_of(session).result_limits(), newest)
 
             # What was read also tells whether people wait for a message of an earlier holder.
@@ -156,23 +164,6 @@ class SessionStepper:
         self.lease.mark_seen(session.head)
         self.lease.open_task = session.open_task
         return session, self._open_state
-
-    async def _read_open_end(self, conn: Connection) -> tuple[SessionRow, list[EventRow] | None]:
-        """Return the session and the open end of its log, and note its view, in one round trip.
-
-        None in place of the events if the session reads its ancestors' logs, too.
-        """
-        session_id, session = self.lease.session_id, self._session
-        reads_own = not self.lease.session.may_read_ancestors
-        # The row first: each sees what was committed until then, and the view must reach as far as the row says.
-        row: list[RowQuery[Any, str]] = [sessions.get] if session is None else []
-        rest: list[RowQuery[Any, str]] = [load_view, *([events.read_open_end] if reads_own else [])]
-        rows = await fetch_together(conn, [*row, *rest], session_id)
-        views = rows[len(row)]
-        if not views:
-            raise NotFound(sessions.MISSING.format(session_id))
-        self._session, self._view = None, views[0]
-        return session or rows[0][0], rows[-1] if reads_own else None
 
     async def deliver_backlog(self) -> None:
         """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""
@@ -243,7 +234,8 @@ class SessionStepper:
 
             answer = StreamedAnswer(max_calls=MAX_CALLS)
             try:
-                await self.lease.run_unless_steered(self._stream(plan, message, answer))
+                commit = partial(self._commit_batch, message)
+                await self.lease.run_unless_steered(stream_answer(self.harness.client, plan.body, answer, commit))
             except Steered:  # what was streamed until now has its price
                 usage = plan.usage(answer)
                 await self._settle(call_id, usage)
@@ -302,28 +294,25 @@ class SessionStepper:
         self.lease.mark_seen(plan.upto_seq)
         return message, str(reserve["call"])
 
-    async def _stream(self, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer) -> None:
-        """Stream an answer; commit each batch as a chunk of the message, then deliver it."""
-
-        async def commit(text: str) -> None:
-            with boundary("commit chunk"):
-                async with self.harness.database.connection() as conn:
-                    message.last_chunk_seq = await store.append_chunks(
-                        conn,
-                        self.lease.session_id,
-                        message.message_id,
-                        [text],
-                        after=message.last_chunk_seq,
-                        started=message.started_seq,
-                        epoch=self.lease.epoch,
-                        now=self.harness.database.clock.now(),
-                    )
-            message.text += text
-            await self.delivery.deliver_chunk(
-                message.message_id, message.last_chunk_seq, text, started=message.started_seq
-            )
-
-        await stream_answer(self.harness.client, plan.body, answer, commit)
+    async def _commit_batch(self, message: PartialMessage, text: str, is_last: bool) -> None:
+        """Commit a batch of an answer as a chunk of the message and deliver it; the last one stays its rest."""
+        if is_last:
+            message.rest = text
+            return
+        with boundary("commit chunk"):
+            async with self.harness.database.connection() as conn:
+                message.last_chunk_seq = await store.append_chunks(
+                    conn,
+                    self.lease.session_id,
+                    message.message_id,
+                    [text],
+                    after=message.last_chunk_seq,
+                    started=message.started_seq,
+                    epoch=self.lease.epoch,
+                    now=self.harness.database.clock.now(),
+                )
+        message.text += text
+        await self.delivery.deliver_chunk(message.message_id, message.last_chunk_seq, text, started=message.started_seq)
 
     async def _finish(
         self,
@@ -336,10 +325,17 @@ class SessionStepper:
     ) -> StepResult:
         """Log a whole answer with its tool calls, and run these."""
         usage = plan.usage(answer)
-        response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         guards = await find_guards(self.harness, session, answer, message.message_id)
         calls = call_events(self.harness.tools_of(session), answer, message.message_id, guards)
         requests = approval_requests(calls)
+        notice = None if calls else _cut_notice(message.text + message.rest, answer.finish_reason, plan.max_tokens)
+        rest, chunk = message.rest, None
+        if rest and notice:  # which is a message of its own after this one
+            await self._commit_batch(message, rest, is_last=False)
+        elif rest:
+            message.text, message.last_chunk_seq = message.text + rest, message.last_chunk_seq + 1
+            chunk = (message.message_id, message.last_chunk_seq, message.started_seq, rest)
+        response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         now = self.harness.database.clock.now()
         end_call = turns.end_call(
             call_id,
@@ -347,13 +343,16 @@ class SessionStepper:
             tokens=(usage.input_tokens, usage.cached_tokens, usage.output_tokens),
             requested=requests,
             turns=0 if calls else 1,
+            chunk=chunk,
         )
-        if not calls and (notice := _cut_notice(message.text, answer.finish_reason, plan.max_tokens)):
+        if notice:
             new = [response, NewEvent(EventType.ERROR, {"message": notice, "kind": "cut"})]
             return StepResult(await self._append_notice(new, notice, statement=end_call), "stop", usage)
         with boundary("commit response"):
             async with self.harness.database.connection() as conn:
                 appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
+        if chunk is not None:
+            await self.delivery.deliver_chunk(*chunk[:2], rest, started=message.started_seq, ends_turn=not calls)
         self._mark_delivered(appended.first_seq)
         if not calls:
             started_seq = plan.upto_seq + (1 if plan.route is None else 2)
@@ -363,6 +362,7 @@ class SessionStepper:
             return StepResult(appended.last_seq, "stop", usage)
         runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
         all_have_results = await runner.run(unstarted_calls(calls, appended.first_seq + 1))
+        self._rows = runner.rows
         reason: FinishReason = "tool_calls" if all_have_results else "approval"
         return StepResult(max(appended.last_seq, runner.to_seq), reason, usage, runner.executed_count)
 

@@ -25,7 +25,7 @@ from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResul
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import SessionChange, append_with_change
 from consolidator.runtime.session.fold import OpenCall
-from consolidator.runtime.session.lease import Lease, Steered
+from consolidator.runtime.session.lease import Lease, Steered, open_end
 from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
 from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox
@@ -180,13 +180,16 @@ class ToolCallRunner:
         self.lease = lease
         self.executed_count = 0
         self.to_seq = 0  # the last event that was appended
+        self.rows: Sequence[list[Any]] | None = None  # of `open_end`, if they were read with the last results
+        self.is_last_group = False
         self.following: list[OpenCall] = []  # steps of procedures that were logged with the last results
 
     async def run(self, calls: Sequence[OpenCall], *, steer: int = 0) -> bool:
         """Run calls to their results; False if one waits for a person. `steer` is the seq of an open steer, or 0."""
         steered = steer > 0
-        for _, group in groupby(calls, key=lambda call: (call.message_id, call.group)):
-            members = list(group)
+        groups = [list(group) for _, group in groupby(calls, key=lambda call: (call.message_id, call.group))]
+        for members in groups:
+            self.is_last_group = members is groups[-1]
             while members:
                 self.following = []
                 if steered:
@@ -300,6 +303,7 @@ class ToolCallRunner:
             new = [event for call, outcome in results for event in self._with_next_step(call, outcome)]
             settled = [call.call_id for call, _ in results]
             statement = turns.results(requested=uncertain | approval_requests(new), settled=settled, patches=patches)
+            statement = replace(statement, reads=open_end(self.lease.session_id) if self.is_last_group else ())
             async with self.harness.database.connection() as conn:
                 await self._append(conn, new, statement)
             self.following = unstarted_calls(new, self.to_seq - len(new) + 1)
@@ -347,13 +351,13 @@ class ToolCallRunner:
             epoch=self.lease.epoch,
             create_result=create_result,
         )
-        self.lease.open_task, self.to_seq = appended.open_task, appended.last_seq
+        self.lease.open_task, self.to_seq, self.rows = appended.open_task, appended.last_seq, None
 
     async def _append(
         self, conn: Connection, new: Sequence[NewEvent], statement: AppendStatement | None = None
     ) -> None:
         appended = await self.lease.append(conn, new, now=self.harness.database.clock.now(), statement=statement)
-        self.to_seq = appended.last_seq
+        self.to_seq, self.rows = appended.last_seq, appended.rows or None
 
 
 def _cancelled_outcome(tools: Toolbox, call: OpenCall) -> Outcome | str:

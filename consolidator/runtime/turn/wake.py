@@ -20,7 +20,7 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.changes import check_driven_here
 from consolidator.runtime.session.fold import OpenState
-from consolidator.runtime.session.lease import hold_session
+from consolidator.runtime.session.lease import Lease, hold_session
 from consolidator.runtime.session.safe_points import Recovery, find_recovery
 from consolidator.runtime.turn.harness import Harness, StepResult, waits_for_driver
 from consolidator.runtime.turn.step import SessionStepper
@@ -60,12 +60,15 @@ async def find_row(harness: Harness, session_id: str) -> Recovery:
 
 
 @asynccontextmanager
-async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[SessionStepper]:
-    """Hold a session to drive it.
+async def drive_session(
+    harness: Harness, session_id: str, *, lease: Lease | None = None
+) -> AsyncIterator[SessionStepper]:
+    """Hold a session to drive it, by a lease or a new one.
 
     Raises SessionBusy if another process does, and UsageError if tools are missing or another harness drives it.
     """
-    async with hold_session(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
+    seconds = harness.settings.session_lease_seconds
+    async with hold_session(harness.database, session_id, seconds=seconds, lease=lease) as lease:
         check_driven_here(lease.session)
         missing = harness.missing_tools(lease.session.config)
         if missing:
@@ -88,13 +91,13 @@ async def step_session(harness: Harness, session_id: str) -> StepResult:
 
 
 async def wake_session(
-    harness: Harness, session_id: str, *, is_stopping: Callable[[], bool] = lambda: False
+    harness: Harness, session_id: str, *, lease: Lease | None = None, is_stopping: Callable[[], bool] = lambda: False
 ) -> StepResult:
     """Step a session until it waits for a person or nothing is open. Raises SessionBusy if it is driven elsewhere.
 
     No step begins once `is_stopping`: the session is released then, and whoever wakes it next goes on.
     """
-    async with drive_session(harness, session_id) as stepper:
+    async with drive_session(harness, session_id, lease=lease) as stepper:
         agent = stepper.lease.session.agent
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -156,31 +159,41 @@ async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[]
         state = await stepper.open_state()
         if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
             last = result  # another event came meanwhile
+            await stepper.delivery.record()
             continue
-        if not await _release_settled(stepper, state, reviewed=False):
+        pending = await _release_settled(stepper, state, reviewed=False)
+        if pending is None:
             await _review_sub_agents(stepper, state)
-            await _release_settled(stepper, await stepper.open_state())
-        return replace(result, usage=usage, executed_tool_count=executed_count)
+            pending = await _release_settled(stepper, await stepper.open_state())
+        return replace(result, usage=usage, executed_tool_count=executed_count, is_settled=pending is False)
 
 
-async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> bool:
-    """Release the session together with its marks; return False if sub-agents must be reviewed before."""
-    lease = stepper.lease
+async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> bool | None:
+    """Release the session together with its marks, and record what was delivered last.
+
+    Return whether it stays pending; None if it is not released, since sub-agents must be reviewed before.
+    """
+    lease, delivery = stepper.lease, stepper.delivery
     waits_for_person = state.waits_for_person and state.generation is None
     with boundary("commit settled"):
         async with stepper.harness.database.connection() as conn:
-            is_released = await store.release_settled(
+            pending = await store.release_settled(
                 conn,
                 lease.session_id,
                 lease.epoch,
                 settled=state.settled_to,
-                delivered=stepper.delivery.delivered_to,
+                delivered=delivery.delivered_to,
                 pending=not (state.is_settled or waits_for_person),
                 head=state.head,
                 reviewed=reviewed,
+                channel=delivery.channel,
+                **delivery.unrecorded or {},
             )
-    lease.is_released = is_released
-    return is_released
+    delivery.unrecorded = None
+    lease.is_released = pending is not None
+    if reviewed and pending is None:
+        raise store.stale(lease.session_id, lease.epoch)
+    return pending
 
 
 async def wake_all(harness: Harness) -> list[WakeResult]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from consolidator.database import partitions
 from consolidator.database.jsonb import dumps, dumps_canonical, escape, unescape
@@ -17,6 +19,7 @@ from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, EventRow, NewEvent, concern_task, number_tasks, parse_timestamp
 from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
+from consolidator.store import queries
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
 from consolidator.store.log.seals import canonical_json, hash_canonical, hash_content, hash_event
@@ -26,6 +29,7 @@ BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("log/events")
 _TYPES = {kind.value: kind for kind in EventType}  # a call of an enumeration is slow
+_MAX_PIPELINED = 32_768  # characters: a pipeline that is larger than a socket's buffer may wait for ever
 _MAX_TASK_CHANGES = 20  # that an append waits for: each is a start or an end of a task that came in between
 _COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal) from stdin"
 
@@ -38,6 +42,8 @@ class AppendResult:
     last_seq: int
     repeated: bool = False
     open_task: str | None = field(default=None, compare=False)  # id of the task that is open after it
+    details: Sequence[Any] = field(default=(), compare=False)  # what else its statement returns
+    rows: Sequence[list[Any]] = field(default=(), compare=False)  # of its statement's reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class AppendStatement:
     query: LiteralString
     values: Mapping[str, Any]
     has_conditions: bool = False  # other ones than an append: if they do not hold, AppendRefused is raised
+    reads: Sequence[queries.Bound] = ()  # what is read after it in the same round trip, if its events are small
 
 
 class AppendRefused(Exception):
@@ -225,11 +232,13 @@ async def _append_prepared(
     if any(event.blobs for event in prepared):
         async with conn.transaction():
             await store_blobs(conn, prepared, values["now"])
-            appended = await _run_append(conn, query, values, has_conditions=has_conditions)
+            appended = await _run_append(conn, query, values, (), has_conditions=has_conditions)
             if not appended.repeated:
                 await _add_blob_references(conn, values["session"], appended.first_seq, prepared)
             return appended
-    return await _run_append(conn, query, values, has_conditions=has_conditions)
+    is_large = sum(len(event.data) for event in prepared) > _MAX_PIPELINED
+    reads = () if statement is None or is_large else statement.reads
+    return await _run_append(conn, query, values, reads, has_conditions=has_conditions)
 
 
 def _append_values(
@@ -254,16 +263,19 @@ def _append_values(
 
 
 async def _run_append(
-    conn: Connection, query: LiteralString, values: dict[str, Any], *, has_conditions: bool
+    conn: Connection,
+    query: LiteralString,
+    values: dict[str, Any],
+    reads: Sequence[queries.Bound],
+    *,
+    has_conditions: bool,
 ) -> AppendResult:
     """Run the append; create a missing partition once, and answer a race for the same key as its winner was."""
     for _ in range(2):
         try:
-            if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-                cursor = await conn.execute(query, values)
-            else:
-                async with conn.transaction():
-                    cursor = await conn.execute(query, values)
+            is_idle = conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            async with nullcontext() if is_idle else conn.transaction():
+                appended, *rows = await queries.fetch_together(conn, [(tuple_row, query, values), *reads])
         except psycopg.errors.CheckViolation as error:
             if "no partition" not in str(error):
                 raise
@@ -271,9 +283,9 @@ async def _run_append(
             continue
         except psycopg.errors.UniqueViolation:
             break
-        seqs = await cursor.fetchone()  # a plain tuple: the log's hottest query
-        if seqs is not None and seqs[0] is not None:
-            return AppendResult(seqs[0], seqs[1])
+        if appended and appended[0][0] is not None:
+            first_seq, last_seq, *details = appended[0]
+            return AppendResult(first_seq, last_seq, details=details, rows=rows)
         break
     return await _explain_refusal(conn, values, has_conditions=has_conditions)
 

@@ -13,24 +13,9 @@ from typing import Any
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, execute, fetch_one, load
+from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, Value, execute, load
 
 _SQL = load("turns/lease")
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseHolder:
-    """Who holds a session, if anybody."""
-
-    owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseState:
-    """A lease as its holder finds it."""
-
-    held: bool  # whether the epoch is still the session's
-    steered: bool  # whether a person steered since
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +40,31 @@ class AttentionRow:
 async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetime) -> None:
     """Extend a lease; raise StaleEpoch if another harness has acquired the session."""
     if not await execute(conn, _SQL["renew"], {"id": session_id, "epoch": epoch, "until": until}):
-        raise _stale(session_id, epoch)
+        raise stale(session_id, epoch)
 
 
 async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen_seq: int, low: datetime) -> bool:
     """Return whether a person steered after `seen`, not before `low`; raise StaleEpoch if the lease is over."""
-    values = {"id": session_id, "epoch": epoch, "seen": seen_seq, "low": low}
-    state = await fetch_one(conn, LeaseState, _SQL["poll_steering"], values)
-    if state is None or not state.held:
-        raise _stale(session_id, epoch)
-    return state.steered
+    is_steered = await _poll_steering(conn, session_id, epoch=epoch, seen=seen_seq, low=low)
+    if is_steered is None:
+        raise stale(session_id, epoch)
+    return is_steered
 
 
-async def release_settled(
-    conn: Connection,
-    session_id: str,
-    epoch: int,
-    *,
-    settled: int,
-    delivered: int,
-    pending: bool,
-    head: int,
-    reviewed: bool = True,
-) -> bool:
-    """Release a session with its marks; raise StaleEpoch if another harness has acquired it.
-
-    `head` is how far the caller knows the log: events after it leave the session pending. Where its sub-agents were not
-    `reviewed`, False says that it is not released: one may be at work, or another harness has acquired it.
-    """
-    marks = {"settled": settled, "delivered": delivered, "pending": pending, "head": head, "reviewed": reviewed}
-    values = {"id": session_id, "epoch": epoch, **marks}
-    is_released = await execute(conn, _SQL["release_settled"], values) > 0
-    if reviewed and not is_released:
-        raise _stale(session_id, epoch)
-    return is_released
-
-
-def _stale(session_id: str, epoch: int) -> StaleEpoch:
+def stale(session_id: str, epoch: int) -> StaleEpoch:
+    """Return the error of a holder whose lease is over."""
     return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
 
 
-get_holder = FirstRow[LeaseHolder, str](LeaseHolder, _SQL["get_holder"])
+_poll_steering = Value[bool | None, str](_SQL["poll_steering"], "id")
+get_holder = Column[str | None, str](_SQL["get_holder"])  # the owner, none if nobody holds the session
 release = Statement[str, int](_SQL["release"], "id epoch")
+# Releases a session with its marks and what its channel acknowledged last, and returns whether it stays pending.
+# `head` is how far the caller knows the log: events after it leave the session pending. None: it is not released, since
+# another harness has acquired it, or its sub-agents were not `reviewed` and one may be at work.
+release_settled = Value[bool | None, str, int](
+    _SQL["release_settled"], "id epoch", reviewed=True, message=None, channel=None, upto=None, started=None, now=None
+)
 find_waiting_sessions = Column[str, str](_SQL["find_waiting_sessions"])
 add_turns = Statement[str, int](_SQL["add_turns"], "id turns")
 PENDING_CHANNEL = "consolidator_pending"  # of PostgreSQL's notifications; the payload is a session's id

@@ -13,14 +13,14 @@ select lease_owner as owner from session where id = %(id)s
 update session set lease_until = %(until)s where id = %(id)s and lease_epoch = %(epoch)s
 
 -- name: poll_steering
--- Whether the lease is still held, and whether a person steered or stopped the turn after what the harness has seen.
-select s.lease_epoch = %(epoch)s as held, s.head > %(seen)s and exists (
+-- Whether a person steered or stopped the turn after what the harness has seen; no row if the lease is over.
+select s.head > %(seen)s and exists (
     select from event e where e.session_id = s.id and e.seq > %(seen)s and e.created_at >= %(low)s
       and (e.event_type = 'UserMessage' and e.data ->> 'mode' = 'steer'
            or e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'turn_stopped')
       and (e.principal is null or e.principal = 'user' or e.principal like 'user:%%')
 ) as steered
-from session s where s.id = %(id)s
+from session s where s.id = %(id)s and s.lease_epoch = %(epoch)s
 
 -- name: release
 -- Releases the session.
@@ -28,7 +28,15 @@ update session set lease_owner = null, lease_until = null where id = %(id)s and 
 
 -- name: release_settled
 -- Releases the session with its marks; if nothing came meanwhile, no wake has to look at it again. Unless its sub-agents
--- have been reviewed, it stays while one is at work.
+-- have been reviewed, it stays while one is at work. What the channel acknowledged last is recorded in any case: it was
+-- sent.
+with recorded as (
+    insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at, hash)
+    select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s,
+           hash_output(id, %(message)s, %(channel)s, null, %(upto)s, %(started)s, null, %(now)s)
+    from session where id = %(id)s and %(message)s::text is not null
+    on conflict do nothing
+)
 update session
 set lease_owner = null, lease_until = null, settled_to = greatest(settled_to, %(settled)s),
     delivered_to = greatest(delivered_to, %(delivered)s), pending = %(pending)s or head > %(head)s,
@@ -39,7 +47,7 @@ where id = %(id)s and lease_epoch = %(epoch)s
       select from session child
       where child.parent_id = %(id)s and child.config ? 'unfinished' and child.kind = 'sub-agent'
   ))
-returning case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
+returning pending, case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers

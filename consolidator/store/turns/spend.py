@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from consolidator.models.run import Cost, SpendRow
+from consolidator.models.run import Cost
 from consolidator.store.queries import Attempt, FirstRow, Rows, Value, load
 
 _SQL = load("turns/spend")
@@ -25,9 +25,23 @@ class SessionBudget:
     lease_epoch: int
 
 
-get_call = FirstRow[SpendRow, str](SpendRow, _SQL["get_call"])
+@dataclass(frozen=True, slots=True)
+class ReservedCall:
+    """A call of a model: what it may cost and, once it is settled, did cost."""
+
+    session_id: str | None  # none: the session was erased
+    model: str
+    reserved: Decimal
+    cost: Decimal | None
+    input_tokens: int
+    output_tokens: int
+    tier: str | None
+    settled_at: datetime | None
+
+
+get_call = FirstRow[ReservedCall, str](ReservedCall, _SQL["get_call"])
 reserve = Attempt[Mapping[str, Any]](_SQL["reserve"], "*")
-list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session", call=None)
-settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*", session=None)
-settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now", call=None)
+list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session")
+settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*")
+settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now")
 sum_costs = Rows[Cost, Mapping[str, Any]](Cost, _SQL["sum_costs"], "*")

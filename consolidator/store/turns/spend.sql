@@ -1,9 +1,9 @@
 -- name: payer_ids
 -- Who pays for a call: its session and, of a branch or sub-agent, the parent; a rerun leaves the original as it is.
-select unnest(array[own.id, case when own.kind in ('branch', 'sub-agent') and not own.config ? 'rerun'
-                                 then own.parent_id end])
-from session own
-where own.id = coalesce(%(session)s::text, (select made.session_id from spend made where made.call_id = %(call)s::text))
+array[%(session)s::text, (
+    select own.parent_id from session own
+    where own.id = %(session)s::text and own.kind in ('branch', 'sub-agent') and not own.config ? 'rerun'
+)]
 
 -- name: payers
 -- The payers, locked in the order of all locks, with what an append needs of a session. Not `for update`: a row that a
@@ -11,9 +11,9 @@ where own.id = coalesce(%(session)s::text, (select made.session_id from spend ma
 select s.id, s.max_cost, s.cost, s.reserved, s.lease_epoch, s.turns, s.head, s.last_event_at, s.open_task,
        coalesce(s.chain_hash, sha256(convert_to(s.id, 'UTF8'))) as chain_hash
 from session s
-where s.id = any(array(
+where s.id = any(
     -- include: payer_ids
-))
+)
 order by s.id collate "C" for no key update
 
 -- name: insert_call
@@ -46,9 +46,9 @@ with payers as materialized (
 -- name: list_budgets
 -- What a refused reserve was checked against: the session's own budget first.
 select id, cost, reserved, max_cost, lease_epoch from session
-where id = any(array(
+where id = any(
     -- include: payer_ids
-))
+)
 order by id <> %(session)s::text
 
 -- name: settle
@@ -70,7 +70,7 @@ from closed
 where id in (select payers.id from payers)
 
 -- name: get_call
-select * from spend where call_id = %(call)s
+select session_id, model, reserved, cost, input_tokens, output_tokens, tier, settled_at from spend where call_id = %(call)s
 
 -- name: settle_open
 -- What a dead process had reserved counts as spent: nobody knows what its calls took.

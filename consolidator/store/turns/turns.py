@@ -6,22 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from consolidator.database.jsonb import as_jsonb
+from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.store.log.events import AppendStatement
 from consolidator.store.queries import load
 
 _SQL = load("turns/turns", "turns/spend", "turns/context")
 
 
-def message(driver_errors: Sequence[str]) -> AppendStatement:
+def message(driver_errors: Sequence[str], holder: tuple[str, datetime] | None) -> AppendStatement:
     """Append a person's message for a harness to answer; refused if the session has ended or is not driven here.
 
-    An error that begins with one of `driver_errors` is cleared.
+    An error that begins with one of `driver_errors` is cleared. A `holder` (owner, until) acquires the session if
+    nobody holds it; the detail of the result says whether.
     """
-    return AppendStatement(_SQL["append_message"], {"driver_errors": list(driver_errors)}, has_conditions=True)
+    owner, until = holder or (None, None)
+    values = {"driver_errors": list(driver_errors), "owner": owner, "until": until}
+    return AppendStatement(_SQL["append_message"], values, has_conditions=True)
 
 
 def begin_call(reserve: Mapping[str, Any], fold: Mapping[str, Any] | None) -> AppendStatement:
@@ -34,11 +38,17 @@ def begin_call(reserve: Mapping[str, Any], fold: Mapping[str, Any] | None) -> Ap
 
 
 def end_call(
-    call_id: str, *, cost: Decimal | None, tokens: tuple[int, int, int] | None, requested: Mapping[str, Any], turns: int
+    call_id: str,
+    *,
+    cost: Decimal | None,
+    tokens: tuple[int, int, int] | None,
+    requested: Mapping[str, Any],
+    turns: int,
+    chunk: tuple[str, int, int, str] | None = None,
 ) -> AppendStatement:
     """Append the end of a model call and settle it: its (input, cached, output) tokens, with None its reserve.
 
-    `requested` waits for a person; `turns` end with it.
+    `requested` waits for a person; `turns` end with it. The `chunk` (message, seq, start, text) before it is its last.
     """
     used = (None, 0, None) if tokens is None else tokens
     values = {
@@ -48,7 +58,10 @@ def end_call(
         "turns": turns,
         **dict(zip(("input", "cached", "output"), used, strict=True)),
     }
-    return AppendStatement(_SQL["end_call"], values)
+    if chunk is not None:
+        message, seq, started, text = chunk
+        values |= {"message": message, "chunk": seq, "started": started, "delta": escape(text)}
+    return AppendStatement(_SQL["end_call" if chunk is None else "end_answer"], values)
 
 
 def results(

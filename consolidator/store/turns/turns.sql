@@ -32,10 +32,13 @@
     returning seq
 
 -- name: append_message
--- A person's message: the session is open and driven here, a harness must look at it, drivers hear of it at the commit,
--- its end moves on, and an error that said that no driver had its model or its tools no longer stands.
+-- A person's message: the session is open and driven here, a harness must look at it, its end moves on, and an error that
+-- said that no driver had its model or its tools no longer stands. Drivers hear of it at the commit, unless an `owner` is
+-- named who takes the session, as `acquire` of lease.sql, if nobody holds it.
 with locked as (
-    select id, head, last_event_at, coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash from session
+    select id, head, last_event_at, coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash,
+           %(owner)s::text is not null and (lease_owner is null or lease_until <= %(now)s) as takes
+    from session
     where id = %(session)s and status = 'open' and origin is null and recorded_by is null
       and (not %(counts_task)s or open_task is not distinct from %(open_task)s::text)
     for no key update
@@ -44,18 +47,21 @@ with locked as (
 ), moved as (
     update session
     set pending = true, wake_after = null,
+        lease_epoch = lease_epoch + takes::integer,
+        lease_owner = case when takes then %(owner)s else lease_owner end,
+        lease_until = case when takes then %(until)s else lease_until end,
         expires_at = coalesce(
             %(now)s + make_interval(secs => (config ->> 'session_ttl_seconds')::double precision), expires_at
         ),
         error = case when error ^@ any(%(driver_errors)s::text[]) then null else error end,
         -- include: appended_columns
-    from chained where session.id = chained.id
-    returning pg_notify('consolidator_pending', session.id),
+    from chained, locked where session.id = chained.id
+    returning case when not takes then pg_notify('consolidator_pending', session.id) end,
     -- include: appended_row
 ), written as (
     -- include: written
 )
-select min(seq), max(seq) from written
+select min(seq), max(seq), (select takes from locked) from written
 
 -- name: begin_call
 -- The start of a model call, with the money for it, as `reserve` of spend.sql: refused where that would pass a cap. What
@@ -99,9 +105,8 @@ with payers as materialized (
 )
 select min(seq), max(seq) from written
 
--- name: end_call
--- The end of a model call, with what it cost: without a reported usage its reserve, and once, as `settle` of spend.sql.
--- Its requests wait for a person; an answer that ends the turn clears the error of an earlier one.
+-- name: call_ended
+-- A part of the next two statements.
 with payers as materialized (
     -- include: payers
 ), locked as (
@@ -114,7 +119,7 @@ with payers as materialized (
                     when tier is not null then reserved end,
         input_tokens = coalesce(%(input)s::bigint, input_tokens), cached_tokens = %(cached)s,
         output_tokens = coalesce(%(output)s::bigint, output_tokens), settled_at = %(now)s
-    where session_id = %(session)s and call_id = %(call)s and settled_at is null and exists (select from locked)
+    where call_id = %(call)s and settled_at is null and exists (select from locked where locked.id = session_id)
     returning model, purpose, reserved, coalesce(cost, 0) as cost, input_tokens as input, cached_tokens as cached,
               output_tokens as output
 ), chained as materialized (
@@ -139,6 +144,24 @@ with payers as materialized (
         input_tokens = session.input_tokens + closed.input, cached_tokens = session.cached_tokens + closed.cached,
         output_tokens = session.output_tokens + closed.output
     from closed, payers where session.id = payers.id and payers.id <> %(session)s
+
+-- name: end_call
+-- The end of a model call, with what it cost: without a reported usage its reserve, and once, as `settle` of spend.sql.
+-- Its requests wait for a person; an answer that ends the turn clears the error of an earlier one.
+-- include: call_ended
+), written as (
+    -- include: written
+)
+select min(seq), max(seq) from written
+
+-- name: end_answer
+-- The same with the last chunk of an answer that came whole, before its event: as `append_chunks` of generation.sql.
+-- include: call_ended
+), last_chunk as (
+    insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq, hash)
+    select %(session)s, %(message)s, %(chunk)s, %(started)s, %(delta)s, %(now)s, base,
+           hash_output(%(session)s, %(message)s, null, %(delta)s, %(chunk)s, %(started)s, base, %(now)s)
+    from moved
 ), written as (
     -- include: written
 )

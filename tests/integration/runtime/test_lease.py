@@ -16,6 +16,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime.session import lease
 from consolidator.store.sessions import sessions
+from consolidator.store.turns import lease as store
 from consolidator.testing.kill_points import interrupt_at
 from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
@@ -141,3 +142,20 @@ async def test_a_lease_begins_after_the_wait_for_a_connection(
     finally:
         await single.close()
     assert acquired.session.lease_until == clock.now() + timedelta(seconds=SECONDS)
+
+
+async def test_what_was_sent_is_recorded_even_where_another_has_taken_the_session_over(
+    database: Database, clock: FrozenClock
+) -> None:
+    await log_events(database, "s", [user_message("hello")])
+    acquired = await acquire(database)
+    marks = {"settled": 1, "delivered": 1, "head": 1, "pending": False, "channel": "direct", "now": clock.now()}
+    async with database.connection() as conn:
+        stale = acquired.epoch - 1
+        sent = {"message": "m", "upto": 1, "started": 1}
+        assert await store.release_settled(conn, "s", stale, **marks, **sent) is None
+        assert (await sessions.get(conn, "s")).lease_owner is not None
+        recorded = await (await conn.execute("select message_id, upto_seq from delivery")).fetchall()
+        assert recorded == [("m", 1)]
+        assert await store.release_settled(conn, "s", acquired.epoch, **marks) is False
+        assert (await sessions.get(conn, "s")).lease_owner is None

@@ -100,14 +100,14 @@ async def test_a_steer_that_comes_while_a_step_reads_the_session_is_answered_and
     """The row was read after the view: a steer between them held a follow-up back, and was not shown itself."""
     loads = 0
 
-    async def fetch_apart(conn: Connection, queries: Any, value: str) -> list[Any]:
+    async def fetch_apart(conn: Connection, queries: Any) -> list[Any]:
         nonlocal loads
-        first = await queries_module.fetch_together(conn, queries[:1], value)
+        first = await queries_module.fetch_together(conn, queries[:1])
         loads += len(server.requests) == 2  # the turn has ended, and a follow-up waits
         if loads == 2:  # of the step that asks the model
             loads += 1
-            await sessions.send_message(database, value, "no, wait", mode="steer")
-        return [*first, *await queries_module.fetch_together(conn, queries[1:], value)]
+            await sessions.send_message(database, session.id, "no, wait", mode="steer")
+        return [*first, *await queries_module.fetch_together(conn, queries[1:])]
 
     @tool
     async def look(what: str) -> str:

@@ -12,7 +12,7 @@ from consolidator.runtime.session import lease
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, open_agent, send_and_collect
 
-MAX_ROUND_TRIPS = 18
+MAX_ROUND_TRIPS = 7
 
 
 @tool(idempotent=True)

@@ -15,8 +15,12 @@ from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.models.session import SessionRow
 from consolidator.runtime.agent import VOID_NOTICE
+from consolidator.runtime.session.lease import acquire_lease
 from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import StepResult
+from consolidator.runtime.turn.wake import wake_session
+from consolidator.store.turns import lease as leases
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests.nights import wait_until_counted
@@ -43,11 +47,14 @@ class Window:
     taken_up: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def info(self) -> SessionRow:
-        """Block the first reader, which looks at the session, until the second one has acquired it."""
-        self.gave_back.set()
-        await self.taken_up.wait()
-        return await Session.info(self.first)
+    async def wake(self, harness: Any, name: str, **options: Any) -> StepResult:
+        """Block the first reader, which has released the session, until the second one has acquired it."""
+        is_first = not self.gave_back.is_set()
+        result = await wake_session(harness, name, **options)
+        if is_first:
+            self.gave_back.set()
+            await self.taken_up.wait()
+        return result
 
     async def recall(self, _: SessionRow, message: str) -> None:
         """Block the second reader, which is about to call the model."""
@@ -65,9 +72,10 @@ async def window(database: Database) -> AsyncIterator[Window]:
         open_agent(database, server) as agent,
     ):
         moment = Window(await agent.open(KEY), await agent.open(KEY))
-        moment.first.info = moment.info  # type: ignore[method-assign]
         agent.harness.recall = moment.recall
-        yield moment
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(waking, "wake_session", moment.wake)
+            yield moment
 
 
 async def test_who_is_left_alone_hears_what_they_drive_themselves(
@@ -123,10 +131,8 @@ async def test_who_speaks_into_the_other_ones_ears_is_not_held_when_these_go_awa
 async def test_what_was_heard_while_another_drove_is_not_told_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wake = waking.wake_session
-
-    async def overtaken(harness: Any, name: str) -> None:
-        await wake(harness, name)  # as another task of this process, which finds our ears
+    async def overtaken(harness: Any, name: str, **options: Any) -> None:
+        await wake_session(harness, name, **options)  # as another task of this process, which finds our ears
         raise SessionBusy(name)
 
     monkeypatch.setattr(waking, "wake_session", overtaken)
@@ -139,16 +145,15 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
 ) -> None:
     monkeypatch.setattr(generation, "BATCH_PIECES", 2)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
-    wake = waking.wake_session
 
     def stop(_: str) -> None:
         raise StaleEpoch
 
-    async def overtaken(harness: Any, name: str) -> None:
+    async def overtaken(harness: Any, name: str, **options: Any) -> None:
         with interrupt_at(1, stop, "after delivery"), suppress(StaleEpoch):
-            await wake(harness, name)
+            await wake_session(harness, name, **options)
         listener = harness.listeners.pop(name)
-        await wake(harness, name)  # as another process, which has no ears of ours
+        await wake_session(harness, name)  # as another process, which has no ears of ours
         harness.listeners[name] = listener
         raise SessionBusy(name)
 
@@ -163,11 +168,11 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
 async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_waiting(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wake = waking.wake_session
-
-    async def late(harness: Any, name: str) -> Any:
+    async def late(harness: Any, name: str, **options: Any) -> Any:
         await sessions.end_session(database, name, reason="somebody else was done with it")
-        return await wake(harness, name)
+        async with database.connection() as conn:
+            await leases.release(conn, name, 1)  # as whoever held it first
+        return await wake_session(harness, name, **options)
 
     monkeypatch.setattr(waking, "wake_session", late)
     async with (
@@ -175,5 +180,7 @@ async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_
         ModelServer(answers=create_reply) as server,
         open_agent(database, server) as agent,
     ):
-        assert await send_and_collect(await agent.open(KEY), "hello") == ""
+        session = await agent.open(KEY)
+        assert await acquire_lease(database, session.id, seconds=PATIENCE) is not None
+        assert await send_and_collect(session, "hello") == ""
         assert server.requests == []

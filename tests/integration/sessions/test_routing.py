@@ -86,7 +86,7 @@ async def test_a_cap_needs_the_price_of_every_model_that_may_be_chosen(database:
             await agent.open(KEY, "auto", max_cost_usd=1)
 
 
-@pytest.mark.parametrize("boundary", ["after commit thinking", "before commit chunk", "after commit response"])
+@pytest.mark.parametrize("boundary", ["after commit thinking", "before commit response", "after commit response"])
 async def test_a_turn_that_a_crash_interrupted_goes_on_with_the_logged_decision(
     database: Database, boundary: str
 ) -> None:
