@@ -15,6 +15,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import learning as window_learning
 from consolidator.jobs.merging import lesson_merge
 from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.memory.calls.call_pairing import CallPairer
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson
 from consolidator.memory.lessons.trace import Trace, TracedCall
@@ -39,7 +40,7 @@ SHOP = "/work/shop"
 class CommandFold:
     """A trace of the commands of a session, with their seqs."""
 
-    def __init__(self, redact: Callable[[str], str], packed: bytes = b"") -> None:
+    def __init__(self, redact: Callable[[str], str], packed: bytes, pairer: CallPairer) -> None:
         self._commands = json.loads(packed or b"[]")
 
     def feed(self, event: Event) -> None:
