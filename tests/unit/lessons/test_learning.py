@@ -185,7 +185,10 @@ def test_a_failure_that_a_pipe_hides_counts() -> None:
 
 def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
     def write(log: CallLog) -> None:
-        for line, output in (("jq . a.json", "bash: line 1: jq: command not found"), ("go test ./...", "ok  shop 0.2s")):
+        for line, output in (
+            ("jq . a.json", "bash: line 1: jq: command not found"),
+            ("go test ./...", "ok  shop 0.2s"),
+        ):
             log.run(line, output)
             log.events[-1] = replace(log.events[-1], data={**log.events[-1].data, "unseen": True})
 
