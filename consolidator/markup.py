@@ -13,6 +13,7 @@ from functools import lru_cache
 
 _MAY_HAVE_TAG = re.compile(r"[<\uff1c\ufe64]|&(?:lt|#0*60|#x0*3c)\b", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:(lt|#0*60|#x0*3c)|(?:gt|#0*62|#x0*3e));?", re.IGNORECASE)
+_PART = re.compile(rf"{_ENTITY.pattern}|(?P<plain>(?-i:[\t-\r -%'-~]+))|.", re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _SEPARATOR = re.compile(r"[-_]")
 _TAG_END = (">", " ", "\t", "\r", "\n")
@@ -90,14 +91,13 @@ def _fold(text: str) -> tuple[str, list[int], list[int]]:
             starts.append(start)
             ends.append(end)
 
-    done = 0
-    for entity in _ENTITY.finditer(text):
-        for position in range(done, entity.start()):
-            if not is_invisible(text[position]):
-                add(text[position], position, position + 1)
-        add("<" if entity[1] else ">", *entity.span())
-        done = entity.end()
-    for position in range(done, len(text)):
-        if not is_invisible(text[position]):
-            add(text[position], position, position + 1)
+    for part in _PART.finditer(text):
+        if entity := _ENTITY.fullmatch(part[0]):
+            add("<" if entity[1] else ">", *part.span())
+        elif part["plain"]:
+            folded.append(part[0].lower())
+            starts += range(*part.span())
+            ends += range(part.start() + 1, part.end() + 1)
+        elif not is_invisible(part[0]):
+            add(part[0], *part.span())
     return "".join(folded), starts, ends

@@ -51,15 +51,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 _LONGEST = (
     "any_order api_agents_sdk api_branches api_lifecycle api_live api_offers api_reruns api_schema api_spawn backfill "
     "backup benchmarks bounded_streams bundle_round_trips cli_terminal dbos_kills decisions demo disk_full embedded "
-    "erase erase_meanwhile every_page examples hooks hooks_codex i13_no_secrets i16_isolation i17_tampering "
-    "i9_retention import_hostile kill kill_matrix learn_processes lineage_trees malformed_streams many_sessions "
-    "mcp_bounds mcp_budgets model_story newcomer night_cost openai_agents openai_agents_contract outage poisoned_logs "
-    "project_isolation real_logs record_events replicas revisions roles schedule shared_questions sixty_days tokens "
-    "turn_limits uninstall waking zombies"
+    "erase erase_meanwhile every_page examples hooks hooks_agents hooks_codex i13_no_secrets i16_isolation "
+    "i17_tampering i9_retention import_hostile kill kill_matrix learn_processes lineage_trees malformed_streams "
+    "many_sessions mcp_bounds mcp_budgets model_story newcomer night_cost openai_agents openai_agents_contract outage "
+    "poisoned_logs project_isolation real_logs record_events replicas revisions roles schedule shared_questions "
+    "sixty_days tokens turn_limits uninstall waking zombies"
 )
 LONGEST = frozenset(f"test_{name}.py" for name in _LONGEST.split())  # which CI leaves to `make test`
-# Of these files, CI runs the first case of one test: every invariant has a case in it.
-INVARIANT_CASES = {
+# Of these files, CI runs the first case of one test: every invariant has a case in it, and what agents tell each other.
+CASES_IN_CI = {
     "test_kill_matrix.py": "test_every_boundary_survives_a_kill",  # I3, I6
     "test_zombies.py": "test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing",  # I4
     "test_any_order.py": "test_whatever_happens_in_whatever_order_the_history_is_right",  # I5
@@ -67,6 +67,7 @@ INVARIANT_CASES = {
     "test_i13_no_secrets.py": "test_no_credential_reaches_memory_or_the_programs_log_or_any_answer",
     "test_i16_isolation.py": "test_nobody_is_shown_what_comes_from_another",
     "test_i17_tampering.py": "test_a_rewritten_event_is_found",
+    "test_hooks_agents.py": "test_a_fix_from_one_agent_is_told_to_another",
 }
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the tests as the role of a service
@@ -74,18 +75,18 @@ IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the test
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave the longest tests to `make test` where only a quick sample is asked for."""
-    is_left_out = collection_path.name in LONGEST - INVARIANT_CASES.keys() and "unit" not in collection_path.parts
+    is_left_out = collection_path.name in LONGEST - CASES_IN_CI.keys() and "unit" not in collection_path.parts
     return True if QUICK and is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first case of an invariant's test, and nothing else of its file, in a quick sample."""
+    """Keep the first case of one test, and nothing else of its file, in a quick sample."""
     if not QUICK:
         return
     sampled: set[str] = set()
     left_out = []
     for item in items:
-        test = INVARIANT_CASES.get(item.path.name)
+        test = CASES_IN_CI.get(item.path.name)
         if test is not None and (getattr(item, "originalname", "") != test or test in sampled):
             left_out.append(item)
         elif test is not None:

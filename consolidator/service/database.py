@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database as Database
-from consolidator.database import backup, partitions, schema, security_releases, upgrade
 from consolidator.database import open_database as open_database
+from consolidator.database import partitions, schema, security_releases, upgrade
 from consolidator.database.schema import describe_columns as describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
 from consolidator.llm.tokens import use_folder as use_folder
 from consolidator.settings import Settings
 from consolidator.store import checks
-from consolidator.store.log import seals
 
 _ROLES = {
     "owner": "owner: triggers protect the log, and whoever has this address may switch them off (docs/database.md)",
@@ -65,11 +64,15 @@ async def describe_missing_fixes(database: Database) -> str | None:
 
 async def back_up_database(database: Database, path: Path) -> int:
     """Write a backup of everything to a file that must not exist yet; return its size in bytes."""
+    from consolidator.database import backup
+
     return await asyncio.to_thread(backup.dump, database.owner_dsn, path)
 
 
 async def restore_database(database: Database, path: Path) -> dict[str, str]:
     """Restore a backup into an empty database and upgrade it; return the sizes, as text by name."""
+    from consolidator.database import backup
+
     await asyncio.to_thread(backup.restore, database.owner_dsn, path)
     await asyncio.to_thread(upgrade.upgrade, database.owner_dsn, database.clock)
     async with database.connection() as conn:
@@ -101,6 +104,8 @@ async def verify_database(
 
 async def list_seals(database: Database) -> list[dict[str, Any]]:
     """Return the seals as JSON objects, the first one first; a copy kept elsewhere proves what they cover."""
+    from consolidator.store.log import seals
+
     async with database.connection() as conn:
         rows = await seals.list_seals(conn)
     return [{**asdict(row), "root": bytes(row.root).hex()} for row in rows]

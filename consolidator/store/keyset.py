@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
-
-from sqlalchemy import ColumnElement, and_, func, literal, literal_column, or_, tuple_
-from sqlalchemy.dialects.postgresql import psycopg as dialect
-from sqlalchemy.sql import Select
+from typing import Any, Generic, LiteralString, TypeVar
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import InvalidCursor
-from consolidator.models.memory_filter import ALL_AGENTS, MemoryFilter, MemoryScope, Page
-from consolidator.store.queries import fetch_all
-
-_DIALECT = dialect.dialect()  # type: ignore[no-untyped-call]
-
-
-async def fetch_selected(conn: Connection, row_type: type[T], query: Select[Any]) -> list[T]:
-    """Return the rows of a select as instances of `row_type`."""
-    compiled = query.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
-    return await fetch_all(conn, row_type, str(compiled), compiled.params)
-
-
-def in_memories(statement: Any, table: Any, scope: MemoryScope) -> Any:
-    """Return a select of what the memories hold that a question is about."""
-    if scope.memories is None:
-        return statement
-    is_shared = and_(table.agent == ALL_AGENTS, func.coalesce(table.project, "").in_(scope.shared_in or ()))
-    return statement.where(or_(table.agent.in_(scope.memories), is_shared))
-
+from consolidator.models.memory_filter import MemoryFilter, Page
+from consolidator.store.queries import fetch_all, fetch_column, row_values
 
 T = TypeVar("T")
-Condition = ColumnElement[bool]
-_SIMPLE: Any = literal_column("'simple'::regconfig")
 FEW = 1000  # rows with a text in them, up to which they are sorted; more of them are found soon in the list's order
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey(Generic[T]):
-    """What a list is sorted by: some columns, the largest first, then the id."""
+class SortedList(Generic[T]):
+    """A list that is read page by page."""
 
-    columns: Sequence[Any]
-    id: Any
+    row_type: type[T]
+    columns: Sequence[LiteralString]  # what it is sorted by, the largest first, then the id
     read: Callable[[T], Sequence[Any]]  # the columns' values of a row
+    searched: LiteralString  # the column in which words are looked for
 
-    def order(self) -> list[Any]:
-        """Return what ORDER BY takes."""
-        return [*(column.desc() for column in self.columns), self.id]
+    @property
+    def order(self) -> LiteralString:
+        """What ORDER BY takes."""
+        return ", ".join([*(f"{column} desc" for column in self.columns), "id"])
 
-    def after(self, values: Sequence[Any], last_id: str) -> list[Condition]:
-        """Return the conditions of the rows after one; the first of them is what an index is asked for."""
-        place = tuple_(*self.columns)
-        mark = tuple_(
-            *(
-                literal(datetime.fromisoformat(value) if isinstance(value, str) else value, column.type)
-                for column, value in zip(self.columns, values, strict=True)
-            )
-        )
-        return [place <= mark, or_(place < mark, self.id > last_id)]
+    @property
+    def after(self) -> LiteralString:
+        """The condition of the rows after the one at `mark`; its first half is what an index is asked for."""
+        place = f"({', '.join(self.columns)})"
+        mark = f"({', '.join(f'%(mark_{number})s' for number in range(len(self.columns)))})"
+        return f"{place} <= {mark} and ({place} < {mark} or id > %(last_id)s)"
 
     def position(self, row: T) -> list[Any]:
         """Return a row's place in the list, as JSON."""
@@ -69,67 +44,66 @@ class SortKey(Generic[T]):
         return [*values, row.id]  # type: ignore[attr-defined] # every row has one
 
 
-@dataclass(frozen=True, slots=True)
-class _Id:
-    id: str
-
-
 async def fetch_page(
     conn: Connection,
-    row_type: type[T],
-    statement: Any,
-    key: SortKey[T],
-    *,
-    parts: Sequence[Condition] = (),
-    searched: Any,
+    listed: SortedList[T],
+    query: LiteralString,
     filters: MemoryFilter,
+    values: Mapping[str, Any] = {},
+    *,
+    parts: Sequence[Mapping[str, Any]] = ({},),
 ) -> Page[T]:
-    """Return a page of a list; `parts` divide it, and the rows of each come after those of the part before.
+    """Return a page of a list; its query ends in conditions, and takes the filter's fields and further values.
 
-    Its query narrows it to the rows whose column `searched` holds the words, by the index; if no row does, to those
-    that hold it as a substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
+    `parts` are values that divide it, and the rows of each part come after those of the part before. The filter's words
+    narrow it to the rows whose column `searched` holds them, by the index; if no row does, to those that hold them as a
+    substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
     """
     after, limit = filters.after, filters.limit
-    ways = _list_ways(searched, filters.query)
-    selects = [statement.where(condition) for condition in parts] or [statement]
+    ways = _list_ways(listed.searched) if filters.query else ["true"]
     way, part, mark = 0, 0, None
     if after is not None:
         way, part, *mark = after
-        if not (0 <= way < len(ways) and 0 <= part < len(selects)):
+        if not (0 <= way < len(ways) and 0 <= part < len(parts)):
             raise InvalidCursor("the cursor is of another list")
+    values = {**row_values(filters), **filters.values(), "query": escape(filters.query or ""), **values}
+    # Planned for these values, as it is not prepared: a filter that is left out costs nothing.
     for number in range(way, len(ways)):
-        conditions = ways[number]
+        selected = f"{query} and {ways[number]}"
         if number > 0:  # by a substring, which no index finds
-            ids = await _find_few(conn, statement.where(*conditions), key)
-            if ids == []:
+            few = f"select id from ({selected}) as listed limit {FEW}"
+            ids = await fetch_column(conn, few, values, prepare=False)
+            if not ids:
                 break
-            conditions = conditions if ids is None else [key.id.in_(ids)]
+            if len(ids) < FEW:
+                selected, values = f"{query} and id = any(%(ids)s)", {**values, "ids": ids}
         rows: list[T] = []
-        for place in range(part, len(selects)):
-            select = selects[place].where(*conditions).order_by(*key.order()).limit(limit + 1 - len(rows))
+        for place in range(part, len(parts)):
+            of_page = {**values, **parts[place], "limit": limit + 1 - len(rows)}
+            condition: LiteralString = "true"
             if mark is not None:
-                select, mark = select.where(*key.after(mark[:-1], mark[-1])), None
-            rows_of_part = await fetch_selected(conn, row_type, select)
+                condition, of_page, mark = listed.after, of_page | _mark_values(mark), None
+            statement = f"{selected} and {condition} order by {listed.order} limit %(limit)s"
+            rows_of_part = await fetch_all(conn, listed.row_type, statement, of_page, prepare=False)
             if len(rows) + len(rows_of_part) > limit:
                 last_of_part = place if len(rows) < limit else place - 1
                 page = [*rows, *rows_of_part][:limit]
-                return Page(page, [number, last_of_part, *key.position(page[-1])] if page else None)
+                return Page(page, [number, last_of_part, *listed.position(page[-1])] if page else None)
             rows += rows_of_part
         if rows or after is not None:
             return Page(rows)
     return Page()
 
 
-async def _find_few(conn: Connection, statement: Any, key: SortKey[Any]) -> list[str] | None:
-    """Return the ids of the rows that a select finds; None if they are more than a few."""
-    ids = await fetch_selected(conn, _Id, statement.with_only_columns(key.id.label("id")).limit(FEW))
-    return [row.id for row in ids] if len(ids) < FEW else None
-
-
-def _list_ways(searched: Any, query: str | None) -> list[list[Condition]]:
+def _list_ways(searched: LiteralString) -> list[LiteralString]:
     """Return the conditions of the ways to search, in turn."""
-    if not query:
-        return [[]]
-    query = escape(query)
-    words = func.to_tsvector(_SIMPLE, searched).op("@@")(func.plainto_tsquery(_SIMPLE, query))
-    return [[words], [searched.icontains(query, autoescape=True)]]
+    return [
+        f"to_tsvector('simple', {searched}) @@ plainto_tsquery('simple', %(query)s)",
+        f"strpos(lower({searched}), lower(%(query)s)) > 0",
+    ]
+
+
+def _mark_values(mark: Sequence[Any]) -> dict[str, Any]:
+    *key, last_id = mark
+    read = [datetime.fromisoformat(value) if isinstance(value, str) else value for value in key]
+    return {"last_id": last_id, **{f"mark_{number}": value for number, value in enumerate(read)}}

@@ -88,10 +88,11 @@ async def fetch_all(
     values: Mapping[str, Any] | None = None,
     *,
     binary: bool = False,
+    prepare: bool | None = None,
 ) -> list[T]:
     """Run a query and return all its rows as instances of `row_type`."""
     async with conn.cursor(row_factory=_typed_row(row_type), binary=binary) as cursor:
-        await cursor.execute(query, values)
+        await cursor.execute(query, values, prepare=prepare)
         return await cursor.fetchall()
 
 
@@ -130,9 +131,11 @@ async def fetch_value(conn: Connection, query: LiteralString, values: Mapping[st
     return None if row is None else row[0]
 
 
-async def fetch_column(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Any]:
+async def fetch_column(
+    conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None, *, prepare: bool | None = None
+) -> list[Any]:
     """Run a query and return the first column of all its rows."""
-    cursor = await conn.execute(query, values)
+    cursor = await conn.execute(query, values, prepare=prepare)
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -268,8 +271,17 @@ class RowQuery(_Query[*Ts], Generic[T, *Ts]):
 class Rows(RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
 
+    prepare: bool | None = None  # by the driver, as often as it is asked
+
     async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
-        return await fetch_all(conn, self.row_type, self.query, self.bind(values, named), binary=self.binary)
+        bound = self.bind(values, named)
+        return await fetch_all(conn, self.row_type, self.query, bound, binary=self.binary, prepare=self.prepare)
+
+
+class RowsByFilter(Rows[T, *Ts]):
+    """A query of rows by filters that are left out where they are null: it is planned for the values it is given."""
+
+    prepare = False
 
 
 class FirstRow(RowQuery[T, *Ts]):

@@ -192,3 +192,11 @@ def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp
     assert written[0][3] == "  said: From now on, always use tabs for indentation."
     assert written[0][2:] == written[1][2:]
     assert "[fact:" in written[0][6]
+
+
+def test_ones_own_query_of_the_tables_is_a_select(environment: dict[str, str]) -> None:
+    assert "examples/queries.py" in (ROOT / "docs/library.md").read_text()
+    run_here("remember", "we deploy on Tuesdays", environment=environment)
+    stated, counted = run_example(environment, "queries.py").splitlines()
+    assert stated.endswith(": We deploy on Tuesdays.")
+    assert counted == "environment: 1"

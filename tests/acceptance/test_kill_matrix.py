@@ -141,10 +141,10 @@ def _all_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
 
 
 def _sample_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
-    """Return one case for each kind of boundary, spread over the scenarios; for CI one for every fifth kind."""
+    """Return one case for each kind of boundary, spread over the scenarios; for CI one for every eighth kind."""
     kinds: dict[str, list[Case]] = {}
     for case in _all_cases(points):
         if not case.again and (case.number == 1 or "renewal" not in case.boundary):  # a second comes on slow machines
             kinds.setdefault(case.boundary, []).append(case)
     chosen = [places[n * 7 % len(places)] for n, places in enumerate(kinds.values())]
-    return [replace(case, again=3) if n % 6 == 0 else case for n, case in enumerate(chosen)][:: 5 if QUICK else 1]
+    return [replace(case, again=3) if n % 6 == 0 else case for n, case in enumerate(chosen)][:: 8 if QUICK else 1]

@@ -23,7 +23,6 @@ from consolidator.cli.output import (
 )
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionFilter, SessionRow, StoredStatus
-from consolidator.runtime.turn.sessions import list_attention
 from consolidator.service.database import Database
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
 from consolidator.service.sessions.listing import SessionPage, list_sessions, session_status
@@ -95,6 +94,8 @@ def list_command(
 
 
 async def _load_calls(database: Database, limit: int) -> list[dict[str, Any]]:
+    from consolidator.runtime.turn.sessions import list_attention  # whose module also drives sessions
+
     return [
         {"session": row.id, "key": row.key, "call": call_id, **request}
         for row in await list_attention(database, limit=limit)

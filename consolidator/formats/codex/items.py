@@ -46,6 +46,11 @@ _SCRIPT_HEADER = re.compile(
     r"Script (completed|failed|running|terminated)\b[^\n]*\n(?:.*?\n)??Output:\n?\s*", re.DOTALL
 )
 _SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
+_SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise, and strings, which hold no keys
+    r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|(?P<key>[A-Za-z_$][\w$]*)(?=\s*:)|,(?=\s*[}\]])""",
+    re.DOTALL,
+)
+_SCRIPT_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
 FAILED_SCRIPT = ("failed", "terminated")
 _FAILED_STATES = ("failed", "declined", "incomplete")
 _APPROVED_TOOLS: tuple[str, ...] = (
@@ -171,17 +176,37 @@ def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
     """Yield a script that called nothing on record, as the one tool that it names where it names one."""
     script = call["arguments"] if isinstance(call["arguments"], str) else ""
     match = next(iter(starts), None) if len(starts := list(_SCRIPT_CALL.finditer(script))) == 1 else None
-    tool, arguments = (match[1], call["arguments"]) if match else (call["tool"], call["arguments"])
+    tool, arguments = (match[1] if match else call["tool"]), call["arguments"]
+    if script:
+        arguments = {"javascript": script}  # no line of a shell
     if match:
         with suppress(ValueError):
-            arguments = parse_prefix(script, match.end())[0]
+            arguments = parse_prefix(_SCRIPT_PART.sub(_as_json, script[match.end() :]), 0)[0]
     result = build_result(payload, tool)
     header = _SCRIPT_HEADER.match(result["content"])
     if header:
         failed = {"status": "error"} if header[1] in FAILED_SCRIPT else {}
         result |= {"content": result["content"][header.end() :].removeprefix("Script error:\n"), **failed}
+    if tool in _APPROVED_TOOLS and result["status"] == "ok" and result["exit_code"] is None:
+        result["unseen"] = True  # a script mostly prints what a command wrote, not how it ended
     yield EventType.TOOL_CALL, {**call, "tool": tool, "arguments": arguments}
     yield EventType.TOOL_RESULT, result
+
+
+def _as_json(match: re.Match[str]) -> str:
+    """Return a part of a script's literal as JSON has it: a bare key, a string in other quotes, a last comma."""
+    text = match[0]
+    if match["key"]:
+        return f'"{text}"'
+    if text[0] in '",' or "${" in text:
+        return text if text[0] != "," else ""
+    return f'"{_SCRIPT_ESCAPE.sub(_escape_as_json, text[1:-1])}"'
+
+
+def _escape_as_json(match: re.Match[str]) -> str:
+    if match[0] == '"':
+        return '\\"'
+    return match[0] if match[0][1] in '"\\/bfnrtu' else match[0][1]
 
 
 def script_state(payload: Mapping[str, Any]) -> str:

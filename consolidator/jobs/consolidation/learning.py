@@ -5,7 +5,9 @@ An event that makes an extractor fail is set aside, with the error; the window i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +33,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
+_WORDLESS = (EventType.TOOL_CALL, EventType.TOOL_RESULT, EventType.THINKING_START)  # no fact is in them
 MAX_ERROR_CHARS = 2000  # of an error that are kept
 
 
@@ -87,7 +90,8 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     dead: dict[int, str] = {}
     while True:
         try:
-            result = _fold_events(context, folds, [event for event in events if event.seq not in dead], salt)
+            with _uncollected():
+                result = _fold_events(context, folds, [event for event in events if event.seq not in dead], salt)
         except _ExtractorFailed as error:
             dead[error.seq] = str(error)
             if len(dead) > MAX_DEAD_EVENTS:
@@ -97,11 +101,23 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
         return result
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have no cycles collected meanwhile: a window makes few, and to look for them walks all that the process holds."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Event], salt: bytes) -> WindowResult:
     errors = ErrorTracker.from_json(folds.errors, redact) if folds.errors else ErrorTracker(redact)
     digest = Digest(redact, salt, call_listener=errors, packed=folds.digest)
     summary = SummaryFold.from_json(folds.summary) if folds.summary else SummaryFold()
-    trace = TraceFold(redact, folds.trace)
+    trace = TraceFold(redact, folds.trace, digest.pairer)
     result = WindowResult(folds)
     for unredacted in events:
         if unredacted.unreadable is not None:
@@ -112,7 +128,8 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
             result.sources.add(event.seq)
         _feed(event, "trace", trace.feed)
         _feed(event, "summary", summary.feed)
-        _feed(event, "facts", lambda event: _add_candidates(event, context, result))
+        if event.type not in _WORDLESS:
+            _feed(event, "facts", lambda event: _add_candidates(event, context, result))
         _feed(event, "episode", lambda event: _add_episode(event, context, result, events[0].seq))
     digest.pairer.pending = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.pairer.pending

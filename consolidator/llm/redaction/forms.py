@@ -148,10 +148,11 @@ def _compile_search() -> tuple[re.Pattern[str], re.Pattern[str], dict[str, tuple
             if shorter != anchor and anchor.startswith(shorter):
                 rules.extend(rule for rule in by_anchor[shorter] if rule not in rules)
     anchors = write_alternation(by_anchor)
-    # A token begins where a word does, or after an escape such as the "\\n" in "\\nAKIA...".
-    plain = re.compile(rf"(?<![A-Za-z0-9_]){anchors}")
+    # A token begins where a word does, or after an escape such as the "\\n" in "\\nAKIA...". To search for what stands
+    # before a word takes half the time of a search for the word.
+    before = re.compile(rf"[^A-Za-z0-9_](?:(?<=\\)[ntr])?{anchors}")
     escaped = re.compile(rf"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr])){anchors}")
-    return plain, escaped, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
+    return before, escaped, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
 
 
 def find_tokens(text: str) -> Iterator[CredentialSpan]:
@@ -167,9 +168,8 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     long = [word for word in words if len(word) >= _LONG_CHARS] if longest >= _LONG_CHARS else []
     if any(len(run) >= _KEY_LINE_CHARS for word in long for run in _KEY_RUN.findall(word)):
         yield from _find_key_bodies(text)
-    plain, escaped, rules = _compile_search()
-    pattern = escaped if "\\" in joined else plain
-    if pattern.search(joined):
+    before, pattern, rules = _compile_search()
+    if before.search(f"\n{joined}"):
         position = 0
         for word in words:
             position = text.find(word, position)

@@ -73,7 +73,9 @@ def redact(text: str) -> str:
 
 
 def _redact_text(text: str) -> str:
-    pieces = _MARKER.split(text) if "[redacted:" in text else [text]
+    if "[redacted:" not in text:
+        return _redact_until_stable(text)
+    pieces = _MARKER.split(text)
     pieces[::2] = [_redact_until_stable(piece) for piece in pieces[::2]]
     return "".join(pieces)
 

@@ -18,6 +18,10 @@ TRIVIAL_PROGRAMS = (
     tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
 ) - {"python", "node", "perl", "ruby"}  # that only look at something, or prepare it
 TRIVIAL_OPERATIONS = ("git status", "git log", "git diff", "git show")
+_LOOKS = re.compile(  # what is no program's name, as an expression of PowerShell; its cmdlets that show or filter
+    r":|.*[^\w.@+\\/:-]|\.[A-Z]|(?:Select|ForEach|Where|Sort|Group|Measure|Out|Write|Get|Test|Format|Convert\w*|Join)-\w+$"
+    r"|Set-Location$|Tee-Object$"
+)
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
 _NOT_FOUND = re.compile(
@@ -87,7 +91,12 @@ def find_named(commands: Sequence[Command], text: str) -> int | None:
 
 def is_acting(command: Command) -> bool:
     """Whether a command does more than look at something."""
-    return command.program not in TRIVIAL_PROGRAMS and command.name not in TRIVIAL_OPERATIONS
+    return not only_looks(command.program, command.name)
+
+
+def only_looks(program: str, operation: str) -> bool:
+    """Whether an operation of a program only looks at something, or prepares it."""
+    return program in TRIVIAL_PROGRAMS or operation in TRIVIAL_OPERATIONS or _LOOKS.match(program) is not None
 
 
 def _names_of(command: Command) -> set[str]:

@@ -28,7 +28,7 @@ MAX_PENDING = 256  # calls that may wait for a result at once; beyond it the old
 class CompletedCall:
     """A tool call and its result."""
 
-    index: int  # 0-based, in the order of the session's calls
+    index: int  # 0-based, in the order of the session's steps
     seq: int  # of the ToolCall event
     result_seq: int  # of the ToolResult event
     tool: str
@@ -40,6 +40,8 @@ class CompletedCall:
     call_id: str = ""
     cwd: str | None = None  # where the shell was before the call: as the log has it, or where a call since left it
     root: str | None = None  # the folder in which the session began
+    is_unseen: bool = False  # nothing tells how it ended: `ok` says only that no error was reported
+    is_step: bool = True  # not so: keeping the session's books, or a compiled procedure's, which proves nothing new
 
     @property
     def result_text(self) -> str:
@@ -49,16 +51,22 @@ class CompletedCall:
 
 @dataclass(slots=True)
 class CallPairer:
-    """Pairs results with calls. Feed it a session's events in order of seq."""
+    """Pairs results with calls. Feed it a session's events in order of seq; folds may share it, and each feed it."""
 
-    count: int = 0  # calls seen so far
+    count: int = 0  # steps seen so far
     pending: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
     root: str | None = None  # the folder in which the session began
     logged: str | None = None  # the last folder that the log has; it lags
     left_in: str | None = None  # where a call has left the shell since
+    _last: tuple[Event | None, CompletedCall | None] = field(default=(None, None), init=False)  # and what it completed
 
     def feed(self, event: Event) -> CompletedCall | None:
         """Take the next event; return the call that it completes, if any."""
+        if event is not self._last[0]:
+            self._last = event, self._take(event)
+        return self._last[1]
+
+    def _take(self, event: Event) -> CompletedCall | None:
         match event.type:
             case EventType.TOOL_CALL:
                 self._add_pending(event)
@@ -83,6 +91,7 @@ class CallPairer:
     def _add_pending(self, event: Event) -> None:
         if (logged := _folder_of(event) or self.root) != self.logged:
             self.logged, self.left_in = logged, None
+        is_step = event.data.get("builtin") is not True and "procedure" not in event.data
         self.pending.append(
             {
                 "index": self.count,
@@ -93,8 +102,9 @@ class CallPairer:
                 "occurred_at": event.occurred_at.isoformat(),
                 "cwd": self.left_in or logged,
             }
+            | ({} if is_step else {"is_step": False})
         )
-        self.count += 1
+        self.count += is_step
         del self.pending[:-MAX_PENDING]
 
     def _complete(self, event: Event, *, in_background: bool) -> CompletedCall | None:
@@ -118,6 +128,8 @@ class CallPairer:
                     call_id=call_id,
                     cwd=call.get("cwd"),
                     root=self.root,
+                    is_unseen=event.data.get("unseen") is True,
+                    is_step=call.get("is_step", True),
                 )
                 if not in_background:
                     self._follow_shell(completed)

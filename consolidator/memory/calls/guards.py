@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -187,6 +188,7 @@ def switches_off_check(tool: str, arguments: Any) -> bool:
     )
 
 
+@lru_cache(maxsize=64)  # a call may resolve several errors
 def bypasses(line: str) -> frozenset[str]:
     """Return the ways in which a command line gets round checks, each by a name that its spellings share."""
     commands = shell.parse_commands(line)

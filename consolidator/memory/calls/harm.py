@@ -25,6 +25,7 @@ MAX_DEPTH = 4  # of commands within commands
 MAX_STARTS = 24  # words of a command at which another one may begin
 _RUN = SHELLS | rules.INTERPRETERS | {"source", ".", "eval"}  # programs that run the text or the file they are given
 _HOLE = re.compile(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
+_SPACE, _INNER = re.compile(r"\s"), re.compile(r"[(`]")  # what is in each command within a command
 _SUBSTITUTION = re.compile(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
 _RUN_OUTPUT = re.compile(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = re.compile(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
@@ -42,6 +43,7 @@ _SENDING = re.compile(
     r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
 )
 _WORKTREE = re.compile(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
+_UNUSUAL_NAME = re.compile(r"['\"\\A-Z]|[^\x00-\x7f]")  # of a program
 _SECRET = re.compile(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
 
 
@@ -94,9 +96,9 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     is_run = any(command.program in _RUN for command in commands)
     if is_run and re.search(r"<<<\s*\S", line):
         yield rules.FETCHES_AND_RUNS
-    for match in _RUN_OUTPUT.finditer(line):
+    for match in _RUN_OUTPUT.finditer(line) if _INNER.search(line) else ():
         yield from _judge_source(_parse(match["inner"] or match["ticks"] or ""))
-    bodies = [match[2] for match in _HEREDOC.finditer(line)]
+    bodies = [match[2] for match in _HEREDOC.finditer(line)] if "<<" in line else []
     for body in bodies:
         yield from _judge_text(body)
     yield from _judge_lines(bodies if is_run else [], project, depth)
@@ -109,6 +111,8 @@ def _parse(line: str) -> list[Command]:
     """Return a line's commands; quotes within a program's name (`c'u'rl`) only hide it."""
     return [
         replace(command, program=re.sub(r"['\"\\]", "", command.program).lower())
+        if _UNUSUAL_NAME.search(command.program)
+        else command
         for command in shell.parse_commands(line)
     ]
 
@@ -116,16 +120,18 @@ def _parse(line: str) -> list[Command]:
 def _judge_command(command: Command, project: str | None, depth: int) -> Iterator[str]:
     program, words = command.program, command.words
     text = rule_text(command)
-    yield from (reason for reason, pattern in rules.RULES if pattern.match(text))
+    if rules.ANY_RULE.match(text):
+        yield from (reason for reason, pattern in rules.RULES if pattern.match(text))
     if not rules.PRIVILEGED.isdisjoint((program, *command.wrappers)):
         yield rules.RAISES_PRIVILEGES
     assignments = (*command.assignments, *(words if program in ("export", "env", "set", "setx") else ()))
-    yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
+    if assignments:
+        yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
     yield from _judge_paths(command, project)
     yield from _judge_addresses(command, text)
 
     # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
-    parts = (*words, *command.assignments)
+    parts = [part for part in (*words, *command.assignments) if _INNER.search(part)]
     inner = [match["inner"] or match["ticks"] or "" for part in parts for match in _SUBSTITUTION.finditer(part)]
     yield from _judge_lines(inner, project, depth)
     if program in _RUN or program in ("exec", "iex") or program.startswith("$"):
@@ -135,7 +141,7 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     if program in rules.RUNS_WORDS:
         starts = [n for n, word in enumerate(words) if not word.startswith("-")][:MAX_STARTS]
         yield from _judge_lines([" ".join(words[n:]) for n in starts], project, depth)
-    if program in rules.INTERPRETERS | rules.DATABASE_CLIENTS:
+    if program in rules.INTERPRETERS or program in rules.DATABASE_CLIENTS:
         yield from _judge_text(" ".join((program, *words)))
     if program in SHELLS and not INLINE_CODE_OPTIONS.isdisjoint(words[:3]) and words[1:] and words[1].startswith("$"):
         yield rules.FETCHES_AND_RUNS
@@ -151,13 +157,14 @@ def rule_text(command: Command) -> str:
         if names and word == names[0]:
             names.pop(0)
         else:
-            words.append(re.sub(r"\s", "·", word))
+            words.append(_SPACE.sub("·", word))
     return " ".join([command.name, *words])
 
 
 def _judge_text(text: str) -> Iterator[str]:
     text = text[:MAX_TEXT]
-    yield from (reason for reason, patterns in rules.TEXT_RULES if all(pattern.search(text) for pattern in patterns))
+    searched = lru_cache(lambda pattern: pattern.search(text) is not None)  # several rules begin with the same one
+    yield from (reason for reason, patterns in rules.TEXT_RULES if all(map(searched, patterns)))
 
 
 def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
@@ -190,8 +197,10 @@ def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
     if any(_is_outside(path, project) or rules.INSTRUCTIONS.fullmatch(path) for path in paths):
         yield rules.WRITES_OUTSIDE
 
+    if program not in rules.REMOVERS:
+        return
     is_recursive = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|/s", word) for word in command.words)
-    for path in operands if program in rules.REMOVERS else ():
+    for path in operands:
         is_made_again = path.startswith("/tmp/") or rules.REMOVABLE.fullmatch(path) is not None
         is_anything = path.startswith(("$", "`", "..")) or path.rstrip("/*") in ("", ".", ".git")
         is_whole = (is_recursive or path.startswith("*")) and not is_made_again
@@ -281,6 +290,8 @@ def _judge_downloads(commands: Sequence[Command], line: str) -> Iterator[str]:
         before = [*before, command] if command.link in ("|", "|&") else [command]
         if command.program not in _TAKES_TEXT and _downloads(before[:-1]):
             yield rules.FETCHES_AND_RUNS
+    if not _INNER.search(line):
+        return
     takes_files = any(command.program not in _TAKES_TEXT for command in commands)
     files = [match["inner"] or "" for match in _SUBSTITUTION.finditer(line) if match[0].startswith("<")]
     if takes_files and any(_downloads(_parse(file)) for file in files):
@@ -298,9 +309,9 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
     fetched: set[str] = set()
     is_unpacked = False
     for command in commands:
-        program, names = command.program, {word.rsplit("/", 1)[-1] for word in command.operands}
-        may_run = program in _RUN | {"chmod", "install", "dpkg"} or program in fetched
-        if may_run and fetched & {program, *names}:
+        program = command.program
+        may_run = program in _RUN or program in ("chmod", "install", "dpkg") or program in fetched
+        if fetched and may_run and fetched & {program, *(word.rsplit("/", 1)[-1] for word in command.operands)}:
             yield rules.FETCHES_AND_RUNS
         if is_unpacked and program in SHELLS | rules.INTERPRETERS | rules.INSTALLERS | rules.BUILDERS:
             yield rules.FETCHES_AND_RUNS

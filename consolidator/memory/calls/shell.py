@@ -23,8 +23,10 @@ MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _THREAD_LOCAL = threading.local()
 _CHECK_OPTIONS = frozenset({"--check", "--check-only", "--dry-run", "--list-different"})
+_LISTING_OPTIONS = _CHECK_OPTIONS | {"-l"}
 _LISTING_PROGRAMS = frozenset({"gofmt", "goimports", "prettier", "rustfmt"})  # whose `-l` only lists
 _PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
+_NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -58,7 +60,7 @@ class Command:
     @property
     def operation(self) -> str:
         """The name with the option by which it only looks: `cargo fmt --check` does nothing of `cargo fmt`."""
-        only = _CHECK_OPTIONS | ({"-l"} if self.program in _LISTING_PROGRAMS else set())
+        only = _LISTING_OPTIONS if self.program in _LISTING_PROGRAMS else _CHECK_OPTIONS
         return " ".join([self.name, *[option for option in self.options if option in only][:1]])
 
     @property
@@ -69,13 +71,12 @@ class Command:
 
 def parse_commands(command: str) -> list[Command]:
     """Return the programs that a line runs, in order; [] where it runs none (only assignments, comments)."""
-    return list(_parse_cached(command if _is_within_limits(command) else _shorten(command)))
+    return list(_parse_cached(command if _is_within_limits(command) else _shorten(command))[0])
 
 
-@lru_cache(maxsize=8192)
 def is_readable(command: str) -> bool:
     """Whether a whole line parses: of any other some programs may be missing among those of `parse_commands`."""
-    return _is_within_limits(command) and not _parse_tree(command).has_error
+    return _is_within_limits(command) and _parse_cached(command)[1]
 
 
 def _is_within_limits(command: str) -> bool:
@@ -147,8 +148,10 @@ def _is_filter(command: Command) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _parse_cached(command: str) -> tuple[Command, ...]:
-    return _parse(command)
+def _parse_cached(command: str) -> tuple[tuple[Command, ...], bool]:
+    """Return a line's programs, and whether all of it parses."""
+    is_whole = not _parse_tree(command).has_error
+    return _parse(command), is_whole
 
 
 def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
@@ -236,13 +239,7 @@ def _redirection(node: Node, source: str) -> str:
 
 def _command_words(node: Node, source: str) -> list[str]:
     """Return the words of a command, without quotes; assignments are left out."""
-    words = []
-    for child in node.children:
-        if child.type == "command_name" or (child.is_named and child.type not in ("variable_assignment",)):
-            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
-                continue
-            words.append(_unquote(child, source))
-    return words
+    return [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
 
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:

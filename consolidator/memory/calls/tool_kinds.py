@@ -19,7 +19,7 @@ THINKING_TOOLS = re.compile(r"(?:sequential_?)?think(?:ing)?|(?:update_)?plan|to
 _BOOKKEEPING_TOOLS = re.compile(  # of the harness: they do none of the work
     r"todo_?(?:write|read)|(?:update_|write_)?plan|(?:enter|exit)planmode|task(?:create|update|list|get|output|stop)?"
     r"|agent(?:outputtool)?|(?:spawn|wait|close)_agent|askuserquestion|request_user_input|toolsearch|skill|slashcommand"
-    r"|(?:kill|bash)(?:shell|bash|output)|(?:enter|exit)worktree|structuredoutput|schedulewakeup|think\w*"
+    r"|(?:kill|bash)(?:shell|bash|output)|(?:enter|exit)worktree|write_stdin|structuredoutput|schedulewakeup|think\w*"
 )
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")

@@ -36,7 +36,8 @@ def call_lines(
     events: Sequence[Event], redact: Callable[[str], str], project: str | None = None
 ) -> list[TranscriptLine]:
     """Return the lines F, E and C of a session's calls; paths in them begin at the project's folder."""
-    fold, pairer = TraceFold(redact), CallPairer()
+    pairer = CallPairer()
+    fold = TraceFold(redact, pairer=pairer)
     completed: dict[int, CompletedCall] = {}
     for event in events:
         fold.feed(event)

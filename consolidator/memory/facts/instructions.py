@@ -121,6 +121,7 @@ def find_instruction(sentence: str) -> str | None:
     says = len(_stems(order))
     if (
         says < 2
+        or words.count("files") > 1  # which ones is what it said
         or (says == 2 and not _SAYS_HOW.intersection(words))
         or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
         or is_stump(order)

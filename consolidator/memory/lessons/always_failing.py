@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.tool_kinds import INLINE_CODE_OPTIONS
 from consolidator.memory.lessons.harm import quote_reason
@@ -26,6 +27,7 @@ MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
+MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
@@ -64,15 +66,19 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         for wrapper in segment.wrappers:
             if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
                 yield "wrapper", wrapper, segment.program
-        yield "program", segment.program
+        if segment.called is not None:
+            yield "program", segment.called
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
         yield "skill", call.name
     elif call.kind in ("read", "search") and call.path:
-        parts = (session.relative(call.path) or ".").split("/")
+        path = session.relative(call.path) or "."
+        parts = path.split("/")
         for depth in {*range(2, len(parts)), len(parts)}:
-            yield "path", "/".join(parts[:depth])
+            folder = "/".join(parts[:depth])
+            if not f"{session.base}/".startswith(f"{folder}/"):  # outside the project, what leads to it is there
+                yield "path", folder
 
 
 def learn_always_failing(history: History) -> list[Lesson]:
@@ -127,8 +133,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
     options = _OPTION.findall(headline)
-    if key[0] == "flag" and options and key[-1] not in options:
-        return None  # it was another option's
+    if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
+        return None  # it was the program's, or another option's
     if needed_sessions == 1:
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
@@ -141,7 +147,9 @@ def _build_lesson(
     kind, *names = key
     cases = Cases([(failure.session, failure.call) for failure in failures])
     reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
-    instead = _find_nearest(there, names[0]) if kind == "path" else _find_instead(key, failures)
+    instead = _find_instead(key, failures)
+    if kind == "path":
+        instead = _find_own_root(names[0], failures) or _find_nearest(there, names[0])
     counts = f"{len(failures)} of {len(failures) + uses.successes}"
     if quoted := quote_reason(reason, MAX_REASON):
         counts += f": {quoted}"
@@ -149,6 +157,8 @@ def _build_lesson(
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
+    elif kind == "path" and instead is not None and is_absolute(instead):
+        line = f"Files are looked for under a wrong root ({counts}): the project is in {code(instead)}."
     elif kind == "path":
         cure = f"; {code(instead)} is" if instead else ""
         line = f"{code(names[0])} is not there ({counts}){cure}."
@@ -197,7 +207,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = " ".join([match.bare_call, *match.options[:2]]) if is_flag else match.shown
-                if is_missing and match.operation != segment.operation:
+                if is_missing:
                     shown = match.bare_call  # whatever it was given
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
@@ -249,6 +259,18 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
             if segment.ok and segment.program == program and wrapper not in segment.wrappers and not segment.is_hostile
         )
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
+
+
+def _find_own_root(folder: str, failures: list[_Failure]) -> str | None:
+    """Return the project's folder if what was looked for in another one was mostly there, at the same place."""
+    there: list[_Failure] = []
+    for failure in failures:
+        own = (failure.session.base or "") + plain_path(failure.call.path or "")[len(folder) :]
+        later = failure.session.calls[failure.position + 1 : failure.position + 1 + MAX_LATER_READS]
+        if any(call.ok and call.kind in ("read", "search") and plain_path(call.path or "") == own for call in later):
+            there.append(failure)
+    is_often = len(there) >= MIN_INSTEAD * len(failures) and len({f.session.root for f in there}) >= MIN_SESSIONS
+    return there[-1].session.base if is_absolute(folder) and is_often else None
 
 
 def _find_nearest(there: Collection[str], path: str) -> str | None:

@@ -31,7 +31,7 @@ MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
-_CHECKS = ("lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
+_CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
@@ -40,6 +40,7 @@ MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 _TITLES = {
+    "check": "All checks",
     "test": "Tests",
     "lint": "Lint",
     "format": "Format",

@@ -36,6 +36,7 @@ MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is chang
 MAX_TOGETHER = 12
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
+KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
 LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
@@ -75,7 +76,7 @@ def _harness(history: History) -> Iterator[Lesson]:
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
-        place = session.relative(call.directory) if call.kind == "shell" else None
+        place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
         if place and is_inside(place) and _expected_another_folder(call, place):
             left.add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):

@@ -44,7 +44,8 @@ def is_lint_rule(key: str) -> bool:
 def find_headlines(text: str, program: str) -> list[Headline]:
     """Return the lines that may say what went wrong in a failed call, the codes of lint rules first."""
     headlines: dict[str, Headline] = {}
-    for line in truncate_middle(text).splitlines():
+    text = truncate_middle(text)
+    for line in text.splitlines() if _RULE_CODE.search(text) else ():
         for code in (match[0] for match in _RULE_CODE.finditer(line)):
             is_code = "lint/" in code or not code[-1].isdigit() or line_kinds.has_error_word(line)
             if is_code and len(headlines) < MAX_HEADLINES:
@@ -78,5 +79,5 @@ def _reasons(text: str) -> Iterator[str]:
     for line in error_lines(text):
         plain = line_kinds.strip_box(line)
         is_prose = 2 <= len(plain.split()) <= 40 and not plain.endswith(("{", "(", ";"))
-        if is_prose and line_kinds.has_error_word(plain) and not line_kinds.VAGUE.search(plain):
+        if is_prose and (plain == line or line_kinds.has_error_word(plain)) and not line_kinds.VAGUE.search(plain):
             yield plain

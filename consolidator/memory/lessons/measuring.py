@@ -171,7 +171,7 @@ class _Chances:
             return
         numbers = dict.fromkeys(self._by_situation.get(("kind", call.kind), ()))
         if segment is not None:
-            numbers |= dict.fromkeys(self._by_situation.get(("program", segment.program), ()))
+            numbers |= dict.fromkeys(self._by_situation.get(("program", segment.called or segment.program), ()))
             numbers |= dict.fromkeys(self._by_situation.get(("operation", segment.operation), ()))
         keys = keys_of(session, call, segment) if outcome is not None else ()
         failing = {self._failing[key] for key in keys if key in self._failing}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell
-from consolidator.memory.calls.blame import TRIVIAL_OPERATIONS, TRIVIAL_PROGRAMS, find_blamed
+from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
@@ -25,6 +25,7 @@ MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of ano
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
+_MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
@@ -40,6 +41,8 @@ _PURPOSES = {  # the first that an operation matches
     "build": r"(?:\b|:)(?:build|compile|bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
     "run": r"\b(?:dev|start|serve)$",
+    "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
+    r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
 FORMAT_CHECK = "format check"  # of a formatter with an option by which it only looks
 _PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
@@ -83,9 +86,15 @@ class Segment:
         return None if self.is_hostile or _LEFT_OUT.search(self.full_call) else self.full_call
 
     @property
+    def called(self) -> str | None:
+        """The program as it is called, with its folder; None where another one runs it, which may have brought it."""
+        is_alone = TRANSPARENT_WRAPPERS.issuperset(self.wrappers)
+        return self.prefix.rpartition(" ")[2] + self.program if is_alone else None
+
+    @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
-        return self.program in TRIVIAL_PROGRAMS or self.operation in TRIVIAL_OPERATIONS
+        return only_looks(self.program, self.operation)
 
 
 @lru_cache(maxsize=8192)
@@ -137,10 +146,13 @@ def judge_segments(
     """
     outcomes: list[bool | None] = [None] * len(segments)
     if ok and not failure_text:
+        pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
+        commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()
+        mute = {n for n, command in enumerate(commands) if not _MUTE.isdisjoint(command.redirections)}
         for n, segment in enumerate(segments):
             following = segments[n + 1] if n + 1 < len(segments) else None
             is_replaced = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
-            is_seen = not segment.piped or (bool(text.strip()) and not is_replaced)
+            is_seen = not segment.piped or (bool(text.strip()) and not is_replaced and n not in mute)
             outcomes[n] = True if segment.link != "||" and is_seen else None
         return outcomes
     has_no_folder = NO_FOLDER.search(text[:4000]) is not None

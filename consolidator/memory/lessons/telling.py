@@ -201,9 +201,15 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
             elif project and is_absolute(path) and not path.startswith(project):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
-        missing = f"/{lesson.match.get('path')}/"
-        if lesson.instead and any(missing in f"/{path.strip('/')}/" for path in paths):
-            yield Told(lesson, lesson.line)
+        folder = str(lesson.match.get("path"))
+        below = next((path for path in paths if f"/{folder.strip('/')}/" in f"/{path.strip('/')}/"), None)
+        if lesson.instead and below is not None:
+            if is_absolute(lesson.instead):
+                root = project or lesson.instead
+                moved = root + plain_path(below)[len(folder) :]
+                yield Told(lesson, f"The project is in {code(root)}: try {code(moved)}.", moved)
+            else:
+                yield Told(lesson, lesson.line)
 
 
 def _find_other_ending(index: dict[str, str], path: str) -> str | None:
@@ -216,7 +222,8 @@ def _find_other_ending(index: dict[str, str], path: str) -> str | None:
 def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    values = {"program": segment.program, "operation": segment.operation}
+    program = segment.called if match["kind"] == "program" else segment.program
+    values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
         match["kind"] not in ("skill", "path")

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t10"
+TRACE_VERSION = "t11"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -84,7 +84,7 @@ class TracedCall:
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
-        return [_plain(getattr(self, column.name)) for column in fields(self)]
+        return [_plain(getattr(self, name)) for name in self.__slots__]
 
     @classmethod
     def from_json(cls, values: list[Any]) -> TracedCall:
@@ -97,18 +97,20 @@ class TracedCall:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], (Segment, Headline)):
-        return [[getattr(item, column.name) for column in fields(item)] for item in value]
+        return [[getattr(item, name) for name in item.__slots__] for item in value]
     return value
 
 
 class TraceFold:
     """The fold. Feed it a session's events in order of seq, then `pack` it."""
 
-    def __init__(self, redact: Callable[[str], str], packed: bytes = b"") -> None:
+    def __init__(self, redact: Callable[[str], str], packed: bytes = b"", pairer: CallPairer | None = None) -> None:
         self._redact = redact
         state = _unpack(packed)
         self._start: str | None = state.get("start")
-        self._pairer = CallPairer.from_json(state["pairer"]) if "pairer" in state else CallPairer()
+        if pairer is None:  # another fold shares none
+            pairer = CallPairer.from_json(state["pairer"]) if "pairer" in state else CallPairer()
+        self._pairer = pairer
         self._words: str = state.get("words", "")  # the last that were said since a call's result, redacted and cut
         self._unread: object = None  # likewise, as they stand in the event
         self._abouts: dict[int, str] = {int(seq): words for seq, words in state.get("abouts", {}).items()}
@@ -195,6 +197,8 @@ class TraceFold:
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
         text = call.result_text
+        if call.is_unseen:
+            segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]
         masked = call.ok and bool(hidden) and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):

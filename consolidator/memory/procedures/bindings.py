@@ -221,18 +221,17 @@ class BindingFold:
         """Count every binding that would have predicted an argument; `column` holds the hashes of `values`."""
         counts = self.counts
         counts.add(("arg", symbol, path))
-        for source_symbol in self.sources:
-            if _can_come_from(symbol, path, source_symbol):
-                counts.add(("use", symbol, path, source_symbol))
+        sources = self._possible_sources(symbol, path)
+        if sources:
+            counts.add_each(("use", symbol, path), sources)
         self._count_constant(symbol, path, column, values, is_given=is_given)
-        if not column or not _can_come_from(symbol, path, ""):
+        if not column or sources is None:
             return
         used = self.used(symbol, path)
-        own_only = path == "command" and symbol.startswith(SHELL_PREFIX)  # a command comes from the same program only
         value, is_list = column[0], "[]" in path
-        for source_symbol, source in self.sources.items():
+        for source_symbol, source in sources.items():
             origins = source.index.get(value)
-            if origins is None or (own_only and source_symbol != symbol):
+            if origins is None:
                 continue
             for origin in origins[:MAX_HITS]:
                 offered = source.paths[origin]
@@ -245,6 +244,16 @@ class BindingFold:
                 counts.add(("said", symbol, path, shape))
                 if word == value:
                     counts.add(("word", symbol, path, shape))
+
+    def _possible_sources(self, symbol: str, path: str) -> dict[str, ValueSource] | None:
+        """Return what an argument may come from, None for nothing ever: most arguments of a shell call may not."""
+        if not symbol.startswith(SHELL_PREFIX):
+            return self.sources
+        if path in _WRITTEN_FOR_CALL:
+            return None
+        if path == "command":  # it comes from the same program only
+            return {symbol: self.sources[symbol]} if symbol in self.sources else {}
+        return self.sources
 
     def _count_constant(
         self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool
@@ -312,10 +321,3 @@ def _salted_hasher(salt: bytes) -> _ValueHasher:
         return int.from_bytes(hasher.digest(), "big", signed=True)
 
     return hash_value
-
-
-def _can_come_from(symbol: str, path: str, source_symbol: str) -> bool:
-    """Whether an argument may come from a source ("" for any): most arguments of a shell call may not."""
-    if not symbol.startswith(SHELL_PREFIX):
-        return True
-    return path not in _WRITTEN_FOR_CALL and (path != "command" or source_symbol in ("", symbol))

@@ -19,7 +19,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol, is_inspection, tool_symbol
 from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
+from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
@@ -94,7 +94,10 @@ class Digest:
         self.user_spoke = False  # since the last call
         self.said_shapes: set[str] = set()  # forms of the values that the user said since the last call
         if packed is not None:
-            self.counts = KeyCounts(_unpack_counts(packed), unpack_terms(packed.terms))
+            keys, counts = (
+                np.frombuffer(packed_ints, np.int64).tolist() for packed_ints in (packed.keys, packed.counts)
+            )
+            self.counts = KeyCounts(dict(zip(keys, counts, strict=True)), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
@@ -106,13 +109,12 @@ class Digest:
         """Take the next event."""
         match event.type:
             case EventType.TOOL_CALL:
-                # Keeping the session's books is no step of any work, and a compiled procedure's proves nothing new.
-                if event.data.get("builtin") is not True and "procedure" not in event.data:
-                    self.pairer.feed(event)
-                    self._begin_call(self.pairer.pending[-1])
+                self.pairer.feed(event)
+                if (call_made := self.pairer.pending[-1]).get("is_step", True):
+                    self._begin_call(call_made)
             case EventType.TOOL_RESULT | EventType.POLICY_DECISION:  # some decisions end a call
                 call = self.pairer.feed(event)
-                if call is not None:
+                if call is not None and call.is_step:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.is_persons_word:
@@ -201,7 +203,8 @@ class Digest:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        open_calls = (call["index"] for call in self.pairer.pending if "in_background" not in call)
+        steps = (call for call in self.pairer.pending if call.get("is_step", True))
+        open_calls = (call["index"] for call in steps if "in_background" not in call)
         return "open" if self.last_steps[1].call in open_calls else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
@@ -272,12 +275,6 @@ class Digest:
         self.user_spoke = state["spoken"]
         self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
-
-
-def _unpack_counts(packed: PackedDigest) -> dict[int, int]:
-    keys: Ints = np.frombuffer(packed.keys, np.int64)
-    counts: Ints = np.frombuffer(packed.counts, np.int64)
-    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
 
 def _compress_json(value: Any) -> bytes:

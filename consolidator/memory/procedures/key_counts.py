@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -61,6 +61,7 @@ class KeyCounts:
         self.counts: dict[int, int] = dict(counts or {})  # by key hash
         self.texts: dict[int, str] = dict(texts or {})  # by key hash or symbol hash
         self._hashes: dict[CountKey, int] = {}  # of the keys met by this object
+        self._hashes_by_last: dict[CountKey, dict[str, int]] = {}  # of keys by all parts but the last, and it
         self._pending_texts: dict[int, CountKey | str] = {}  # of new keys, until `commit_texts`
         self._pending_symbols: dict[int, str] = {}
 
@@ -71,6 +72,16 @@ class KeyCounts:
             hashed = self._register(key)
         if hashed:
             self.counts[hashed] += times
+
+    def add_each(self, first: CountKey, lasts: Iterable[str]) -> None:
+        """Count the keys that begin alike, one for each last part."""
+        counts, hashes = self.counts, self._hashes_by_last.setdefault(first, {})
+        for last in lasts:
+            hashed = hashes.get(last)
+            if hashed is None:
+                hashed = hashes[last] = self._register((*first, last))
+            if hashed:
+                counts[hashed] += 1
 
     def ignore(self, key: CountKey) -> None:
         """Never count this key."""

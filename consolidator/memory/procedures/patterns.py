@@ -57,14 +57,8 @@ class DigestArrays:
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
         symbols, call_seqs, hashes, times = (np.frombuffer(data, np.int64) for data in (sequence, seqs, keys, counts))
-        return cls(
-            session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, _task_outcome(hashes), peer
-        )
-
-
-def _task_outcome(keys: Ints) -> int:
-    """Return how the tasks of a session went, by the keys that its digest counts: 1, -1 or 0 for unknown."""
-    return -1 if _TASK_KEYS["failure"] in keys else int(_TASK_KEYS["success"] in keys)
+        outcome = -1 if _TASK_KEYS["failure"] in hashes else int(_TASK_KEYS["success"] in hashes)
+        return cls(session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, outcome, peer)
 
 
 class Pattern:

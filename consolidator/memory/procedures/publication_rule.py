@@ -150,15 +150,11 @@ class _CopyCheck:
 
 @lru_cache(maxsize=1 << 16)  # the scopes of an agent have mostly the same patterns
 def _is_near_copy(pattern: tuple[str, ...], better: tuple[str, ...]) -> bool:
-    if sorted(pattern) == sorted(better) or _is_part_of(pattern, better):
+    starts = range(len(better) - len(pattern) + 1)
+    if sorted(pattern) == sorted(better) or any(better[n : n + len(pattern)] == pattern for n in starts):
         return True
     shared = _common_subsequence_length(pattern, better)
     return shared >= 2 and shared / max(len(pattern), len(better)) > MAX_OVERLAP
-
-
-def _is_part_of(pattern: tuple[str, ...], longer: tuple[str, ...]) -> bool:
-    starts = range(len(longer) - len(pattern) + 1)
-    return any(longer[start : start + len(pattern)] == pattern for start in starts)
 
 
 def _common_subsequence_length(first: tuple[str, ...], second: tuple[str, ...]) -> int:

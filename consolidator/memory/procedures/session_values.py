@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from consolidator.memory.calls.columns import Scalar
@@ -74,7 +75,7 @@ def may_identify(value: Scalar) -> bool:
     text = str(value)
     if len(text) >= MIN_CHARACTERS and text[:MIN_CHARACTERS].isalnum():
         return True  # without a look at the rest of a long text
-    return sum(map(str.isalnum, text)) >= MIN_CHARACTERS
+    return next(islice(filter(str.isalnum, text), MIN_CHARACTERS - 1, None), None) is not None
 
 
 def _hash_words(text: str, hash_value: Callable[[Hashable, Hashable], int]) -> Iterator[int]:

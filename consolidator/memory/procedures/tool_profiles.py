@@ -168,7 +168,10 @@ class _ProfileBuilder:
         """Return the profiles by symbol, everything in them sorted by content."""
         self._add_bindings()
         self._add_follows()
-        self._add_failures()
+        # From all sums: one failure counts though it does not recur, as does the call that failed.
+        failures = self.all_sums.totals_of([_hash_key_cached(("failed", symbol)) for symbol in self.profiles])
+        for profile, total in zip(self.profiles.values(), failures, strict=True):
+            profile.failed = total
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
@@ -195,12 +198,6 @@ class _ProfileBuilder:
             profile = self.profiles.setdefault(last, ToolProfile(last))
             profile.follows[context] = sorted(followers, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.chances[context] = max(seen, sum(count for _, count in followers))
-
-    def _add_failures(self) -> None:
-        """Count failures from all sums: one counts though it does not recur, as does the call that failed."""
-        failures = self.all_sums.totals_of([_hash_key_cached(("failed", symbol)) for symbol in self.profiles])
-        for profile, total in zip(self.profiles.values(), failures, strict=True):
-            profile.failed = total
 
     def _add_binding(self, kind: str, rest: list[Any], total: int, roots: int, chances: int) -> None:
         symbol, path = rest[0], rest[1]

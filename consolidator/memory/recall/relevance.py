@@ -37,6 +37,23 @@ _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
 _MONTHS = frozenset(
     split_words("january february march april may june july august september october november december")
 )
+COMMAND_WORDS = frozenset(split_words("command run use"))
+PURPOSE_WORDS = {  # how people ask for a command
+    purpose: frozenset(split_words(words))
+    for purpose, words in {
+        "check": "check checks verify gate ci",
+        "test": "test tests testing suite",
+        "lint": "lint linter linting linters style",
+        "format": "format formatter formatting",
+        "typecheck": "type types check checker checking",
+        "build": "build compile bundle",
+        "run": "start serve server dev",
+        "install": "install dependencies packages setup",
+        "deploy": "deploy deployment release publish",
+        "migrate": "migrate migration migrations",
+        "generate": "generate generated codegen",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,15 @@ class PromptWords:
     def coverage_of(self, text: str) -> float:
         """Return the share of the prompt that a text has."""
         return self.coverage(self.weights.keys() & set(split_words(text)))
+
+    def coverage_by(self, command: str, purpose: str | None) -> float:
+        """Return the share that a command for a purpose has of what a question asks about that purpose."""
+        own = PURPOSE_WORDS.get(purpose or "", frozenset())
+        if self.words.isdisjoint(own):
+            return self.coverage_of(command)
+        others = frozenset().union(*PURPOSE_WORDS.values()) - own
+        asked = PromptWords({word: weight for word, weight in self.weights.items() if word not in others}, self.unit)
+        return asked.coverage(asked.words & {*own, *COMMAND_WORDS, *split_words(command)})
 
     def shares_telling_word(self, text: str) -> bool:
         """Tell whether a text has a word that tells much of the prompt, or several that tell enough."""

@@ -81,7 +81,7 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
     following = lines[position + 1 :]
     while len(parts) <= MAX_ANNOUNCEMENTS and following and _leads_on(parts[-1], following[0].text):
         position = 0
-        if _is_skipped(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
+        if line_kinds.is_harmless(following[0].text) and not line.text.lstrip().startswith(("╭", "┌")):
             exception = _find_exception(following)
             position = _find_complaint(following) if exception is None else exception
         parts.append(line_kinds.strip_box(following[position].text))
@@ -92,18 +92,16 @@ def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
 def _leads_on(text: str, following: str) -> bool:
     """Whether a line announces the reason; where code follows, it is the reason."""
     return line_kinds.BARE_LABEL.match(text) is not None or bool(
-        line_kinds.ANNOUNCEMENT.search(text) and not line_kinds.FRAME.search(following)
+        line_kinds.ANNOUNCEMENT.search(text)
+        and not line_kinds.FRAME.search(following)
+        and not line_kinds.QUOTES_FILE.search(text)
     )
-
-
-def _is_skipped(line: str) -> bool:
-    return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
 
 
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
     lines = [line.text for line in _split_lines(truncate_middle(text)) if line.text]
-    telling = (line for line in lines if line_kinds.has_error_word(line) and not _is_skipped(line))
+    telling = (line for line in lines if line_kinds.has_error_word(line) and not line_kinds.is_harmless(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
 
@@ -145,7 +143,7 @@ def _split_lines(text: str) -> Sequence[ErrorLine]:
 
 def _find_exception(lines: list[ErrorLine]) -> int | None:
     """Return the index of the exception: Python's after its last traceback, else the first."""
-    tracebacks = [n for n, line in enumerate(lines) if _TRACEBACK.match(line.text)]
+    tracebacks = [n for n, line in enumerate(lines) if "Traceback" in line.text and _TRACEBACK.match(line.text)]
     if tracebacks:
         header = lines[tracebacks[-1]].text
         indent = len(header) - len(header.lstrip())
@@ -153,14 +151,14 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
             line = lines[n].text
             if len(line) - len(line.lstrip()) <= indent and re.match(r"\s*[\w.]+(?::|$)", line):
                 return n
-    exceptions = [
+    exceptions = (
         n
         for n, line in enumerate(lines)
         if line_kinds.EXCEPTION.match(line.text)
         and not line_kinds.VAGUE.search(line.text)
-        and not _is_skipped(line.text)
-    ]
-    return exceptions[0] if exceptions else None
+        and not line_kinds.is_harmless(line.text)
+    )
+    return next(exceptions, None)
 
 
 def _find_complaint(lines: list[ErrorLine]) -> int:
@@ -168,13 +166,19 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
 
     A vague line comes after them; last the first line that is neither progress nor a notice.
     """
-    candidates = [n for n, line in enumerate(lines) if not _is_skipped(line.text)]
-    telling = [n for n in candidates if not line_kinds.VAGUE.search(lines[n].text)]
-    announced = (n for n in candidates if n + 1 < len(lines) and _announces_error(lines[n].text))
-    by_form = (n for n in telling if line_kinds.ERROR_FORM.match(lines[n].text))
-    first = min((n for n in (next(announced, None), next(by_form, None)) if n is not None), default=None)
-    if first is not None:
-        return first
+    candidates, telling = list[int](), list[int]()
+    for n, line in enumerate(lines):
+        if line_kinds.is_harmless(line.text):
+            continue
+        candidates.append(n)
+        is_label = line_kinds.BARE_LABEL.match(line.text) is not None
+        announces = is_label or (line_kinds.ANNOUNCEMENT.search(line.text) and line_kinds.has_error_word(line.text))
+        if announces and n + 1 < len(lines):
+            return n
+        if not line_kinds.VAGUE.search(line.text):
+            telling.append(n)
+            if line_kinds.ERROR_FORM.match(line.text):
+                return n
     placed = next((n for n in telling if line_kinds.PLACED_MESSAGE.match(lines[n].text)), None)
     if placed is not None:
         return placed
@@ -186,9 +190,3 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
         return (telling or candidates)[0]
     notices = [n for n, line in enumerate(lines) if not line_kinds.is_progress(line.text)]
     return next((n for n in notices if len(lines[n].text.split()) > 2), notices[0] if notices else 0)
-
-
-def _announces_error(line: str) -> bool:
-    return bool(
-        line_kinds.BARE_LABEL.match(line) or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.has_error_word(line))
-    )

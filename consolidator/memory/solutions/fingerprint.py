@@ -10,9 +10,11 @@ Pure and bounded: nothing is learned here, so what was read before never changes
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
+from consolidator.memory.text.any_case import AnyCase
 
 VERSION = "v10"
 MAX_SIGNATURE = 200
@@ -29,8 +31,9 @@ _COMMAND_NOT_FOUND = (
     re.compile(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
 )
 
-_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?"), "<url>"),
+_URL = re.compile(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?")
+_DIGIT = re.compile(r"\d")
+_NUMBER_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
     (
         re.compile(
@@ -54,7 +57,12 @@ _ENVIRONMENT_NOUN = (
 )
 _NAME = r"(?:@[\w.-]+/)?[A-Za-z_][\w.+-]*"  # "@scope/name" is a package, any other slash makes a path
 _OPEN, _CLOSE = "['\"`‘“«]", "['\"`’”»]"
-_ENVIRONMENT_NAMES = (  # group 1 is the name
+_NAMES_ENVIRONMENT = AnyCase(
+    _ENVIRONMENT_NOUN,
+    stems="module|package|command|program|executable|binar|librar|dependenc|plugin|extension|option|flag|switch|argument"
+    "|requirement|gem|crate|distribution|formula|driver|interpreter|tool|script|task|recipe",
+)
+_NOUN_NAMES = (  # beside such a noun; group 1 is the name
     re.compile(
         rf"\b{_ENVIRONMENT_NOUN}(?:,? (?:named|called|not found|missing|such|for))?\s*[:=]?\s*{_OPEN}({_NAME}){_CLOSE}",
         re.I,
@@ -77,6 +85,8 @@ _ENVIRONMENT_NAMES = (  # group 1 is the name
         rf"\b(?:module|package|library|extension) {_OPEN}[\ue000-\ue007]{_CLOSE} has no \w+ {_OPEN}({_NAME}){_CLOSE}",
         re.I,
     ),
+)
+_OTHER_NAMES = (
     re.compile(rf"{_OPEN}(--?[A-Za-z][\w-]*)(?:[ =][^'\"`\n]*)?{_CLOSE}"),  # an option belongs to its program
     re.compile(r"\b((?:HTTP/[\d.]+ |(?:code|status)[:= ]+\(?)\d{1,5})\b|^curl: (\(\d+\))", re.I),
 )
@@ -158,11 +168,7 @@ def mask_line(line: str) -> str:
     missing = missing_command(line[:MAX_LINE])
     if missing:
         return f"command not found: {missing}"[:MAX_SIGNATURE]
-    return _plain_mask(_mask_by_kind(line)[0])
-
-
-def _plain_mask(masked: str) -> str:
-    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", masked))
+    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", _mask_by_kind(line)[0]))
     masked = _REPEATED_MASK.sub(r"\1", masked).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
     return masked[:MAX_SIGNATURE] or NO_MESSAGE
 
@@ -196,7 +202,8 @@ def missing_command(line: str) -> str | None:
     return match["name"].rsplit("/", 1)[-1] if match else None
 
 
-def _mask_by_kind(line: str) -> tuple[str, list[str]]:
+@lru_cache(maxsize=64)  # a failure's line has several readers
+def _mask_by_kind(line: str) -> tuple[str, tuple[str, ...]]:
     """Return a line with its values masked by kind, quotes kept; and its names, which stay."""
     names: list[str] = []
 
@@ -208,9 +215,11 @@ def _mask_by_kind(line: str) -> tuple[str, list[str]]:
         return match[0].replace(name, chr(_FIRST_NAME_MARK + len(names) - 1), 1)
 
     line = _NAME_MARK.sub(" ", _SHELL_PREFIX.sub("", line[:MAX_LINE]))
-    for pattern, mask in _MASKS:
+    if "://" in line or "@" in line:
+        line = _URL.sub("<url>", line)
+    for pattern, mask in _NUMBER_MASKS if _DIGIT.search(line) else ():
         line = pattern.sub(mask, line)
-    for pattern in _ENVIRONMENT_NAMES:
+    for pattern in (*_NOUN_NAMES, *_OTHER_NAMES) if _NAMES_ENVIRONMENT.search(line) else _OTHER_NAMES:
         line = pattern.sub(keep, line)
     line = _BRANCH.sub(r"\1 <id>", line)
     line = _QUOTED.sub(_mask_quoted, _PARSER_TOKEN.sub(r"\1 <quoted>", line))
@@ -218,11 +227,11 @@ def _mask_by_kind(line: str) -> tuple[str, list[str]]:
     line = _NUMBER.sub("<n>", _WORD.sub(_mask_word, line))
     line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
     line = _NAME_MARK.sub(lambda mark: names[ord(mark[0]) - _FIRST_NAME_MARK], line)
-    return " ".join(_without_frame(line).split()), names
+    return " ".join(_without_frame(line).split()), tuple(names)
 
 
 def _without_frame(line: str) -> str:
-    return re.sub(r"[│┃━─═╌]+", " ", line)
+    return line if line.isascii() else re.sub(r"[│┃━─═╌]+", " ", line)
 
 
 def _mask_quoted(match: re.Match[str]) -> str:

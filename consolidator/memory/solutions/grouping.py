@@ -17,7 +17,6 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
 from consolidator.memory.solutions.fix_form import (
     FixForm,
-    FormOfCase,
     form_of_attempt,
     forms_of_record,
     forms_of_steps,
@@ -260,7 +259,8 @@ def _build_fix(counted: _CountedFix, records: Mapping[RecordKey, ErrorRecord]) -
     read = [records[occurrence.record_key] for occurrence in hits]
     cases = [case for record in read for case in forms_of_record(record) if case.form.key == counted.key]
     form = cases[0].form if cases else None
-    values = _slot_values(cases)
+    columns = zip(*(case.values for case in cases), strict=True)
+    values = tuple(tuple(sorted(set(column))[:MAX_VALUES]) for column in columns)  # of each slot
     project = hits[0].ref.project
     example = next((record for record in read if fix_harm(record, project) is None), read[0])
     last_time = describe_fix(example)
@@ -283,12 +283,6 @@ def _build_fix(counted: _CountedFix, records: Mapping[RecordKey, ErrorRecord]) -
         people=_count_people(counted.hits),
         harm=fix_harm(example, project),
     )
-
-
-def _slot_values(cases: Sequence[FormOfCase]) -> tuple[tuple[str, ...], ...]:
-    """Return what each slot of a form had in its cases, sorted."""
-    columns = zip(*(case.values for case in cases), strict=True)
-    return tuple(tuple(sorted(set(column))[:MAX_VALUES]) for column in columns)
 
 
 def _count_people(group: Iterable[ErrorOccurrence]) -> int:

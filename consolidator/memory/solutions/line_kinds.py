@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from consolidator.memory.text.any_case import AnyCase
+
 STATUS = re.compile(
     r"\s*(?:\(no output\)|\(?(?:the )?(?:command|process|shell|script|program)?\s*"
     r"(?:failed with |exited with |finished with |returned )?(?:non-zero )?(?:exit )?(?:code|status)\s*:?\s*-?\d+\)?\.?"
@@ -19,42 +21,37 @@ EXCEPTION = re.compile(
     r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
     r"|\*\* \([\w.]+\)|panic: |thread '.*' panicked at|Fatal error: |PHP Fatal error|Segmentation fault)"
 )
-ERROR_FORM = re.compile(
+ERROR_FORM = AnyCase(
     r"[^\w\s]*\s*(?:[\w./\\@+-]+(?:\(\d[\d,]*\)|(?::\d+)*)?:?\s+(?:-\s+)?)?[\[(]?"
     r"(?:fatal|error|errors|failed|failure|abort(?:ed)?|denied|err!)[\])]?(?:\[\w+\])?(?:\s+[A-Z]+\d+)?\s*[:!]\s*\S"
     r"|.*(?:command not found|: not found$|No such file or directory|[Pp]ermission denied|is not recognized as)"
     r"|npm (?:ERR!|error) (?!code|A complete log|errno|path|command)"
     r"|Error (?:executing|while|in|running|calling|reading|parsing|during)\b|.*: error [A-Z]*\d*:"
     r"|\s*\d+:\d+\s+error\s+\S",
-    re.IGNORECASE,
 )
-ERROR_WORD = re.compile(
+ERROR_WORD = AnyCase(
     r"\b(?:errors?|\w+(?:error|exception)(?=:)|fail(?:s|ed|ure|ures|ing)?"
     r"|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
     r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
     r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
     r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
     r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
-    re.IGNORECASE,
-)
-_STEMS = (  # one of them is in each match of ASCII characters: to look for them is several times faster
-    "error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
+    stems="error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
     "|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
-    "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of"
+    "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of",
 )
-_ERROR_STEMS = tuple(_STEMS.split("|"))
-_NOTICE = re.compile(  # says something beside the error; a program's name may come first
+_NOTICE = AnyCase(  # says something beside the error; a program's name may come first
     r"^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
     r"|^\s*(?:hint|note|help|info|tip|usage|see also)\b\s*:|^\s*(?:\[\w+\] )?\[?info\]?\s"
     r"|^\s*(?:please report|for more (?:information|details|help)|learn more|see https?:|more info|requirement already)"
     r"|^\W*(?:total )?errors?: \d+,",
-    re.IGNORECASE,
 )
-_NOTICE_WITHIN = re.compile(  # the same, anywhere in the line
+_NOTICE_WITHIN = AnyCase(  # the same, anywhere in the line
     r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|\bwarning:"
     r"|(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
     r"|\berrors?[\s_-]?(?:handling|handler)\b",
-    re.IGNORECASE,
+    stems="0 error|no error|0 fail|no fail|0 warning|no warning|warning:|nwarning|lwarning|ewarning|rwarning|xwarning"
+    "|twarning|handl",
 )
 _ECHO = re.compile(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
@@ -64,23 +61,22 @@ FRAME = re.compile(  # code with its number, beside a frame or not; a line of a 
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
     r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
-_PROGRESS = re.compile(
+_PROGRESS = AnyCase(
     r"^\s*(?:\[\d+/\d+\]|\d+(?:\.\d+)?%|\[[=#>. -]{3,}\]|==+>?|--+|──+|━━+|\*\*\*+)(?=\s|$)"
     r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```|^\W*[A-Z][a-z]+ing\b.*(?:\.\.\.|…)\W*$",
-    re.IGNORECASE,
 )
-VAGUE = re.compile(
+VAGUE = AnyCase(
     r"errors? (?:have been|has been|were|was) (?:logged|emitted)|aborting due to|could not compile|command failed"
     r"|elifecycle|lifecycle script|make(?:\[\d+\])?: \*\*\*|build failed|compilation failed"
     r"|subprocess-exited-with-error|process completed|(?:^|\s)found \d+ errors?|some errors|exited with"
     r"|exit (?:code|status)|calledprocesserror|task failed|script failed|\bdiagnostics\b"
     r"|^\W*\d+ (?:pass|fail|error|warning|problem|test)\w*\W*$"
     r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
-    re.IGNORECASE,
 )
 BARE_LABEL = re.compile(
     r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*(?::|[─━═]{3}\W*)\s*$", re.I
 )
+QUOTES_FILE = re.compile(r"\b(?:lines|text|string|context) (?:in|of) \S+:$")  # what follows is a file's, and no reason
 ANNOUNCEMENT = re.compile(r":\s*$")
 PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
@@ -100,12 +96,13 @@ _MISSING = (
     r"(?:cannot|can't|unable to) (?:find|locate)",
     r"(?:not|isn't) (?:installed|available)|not an? \w+",
 )
-NOT_UNDERSTOOD = re.compile("|".join(_DECISIVE), re.IGNORECASE)
-NOT_THERE = re.compile("|".join((*_DECISIVE, *_MISSING)), re.IGNORECASE)  # it is not there, or not understood
-NOT_FORMATTED = re.compile(  # what a check of the format prints: a diff, or which files it would change
+NOT_UNDERSTOOD = AnyCase("|".join(_DECISIVE))
+NOT_THERE = AnyCase("|".join((*_DECISIVE, *_MISSING)))  # it is not there, or not understood
+NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which files it would change
     r"\A\s*(?:Exit code \d+\s+)?(?:Diff in \S|--- \S[^\n]*\n\+\+\+ \S)|^would reformat \S|\bwould be reformatted\b"
     r"|^\[warn\] Code style issues",
-    re.MULTILINE | re.IGNORECASE,
+    re.MULTILINE,
+    stems="would |[warn] code|diff in |+++ ",
 )
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
@@ -132,18 +129,12 @@ def program_prefix(line: str) -> str | None:
 
 
 def is_harmless(line: str) -> bool:
-    """Whether a line is a notice, or an echo of a command, of code or of a stack: no reason, whatever its words."""
-    if _NOTICE.match(line) or _ECHO.match(line):
-        return True
-    lowered = line.lower()
-    may_be_within = "warning" in lowered or "error" in lowered or "fail" in lowered or not line.isascii()
-    return may_be_within and _NOTICE_WITHIN.search(line) is not None
+    """Whether a line is a notice, an echo, or progress: no reason, whatever its words."""
+    return bool(_NOTICE.match(line) or _ECHO.match(line) or _NOTICE_WITHIN.search(line)) or is_progress(line)
 
 
 def has_error_word(line: str) -> bool:
     """Whether a line has a word that reasons have."""
-    if line.isascii() and not any(map(line.lower().__contains__, _ERROR_STEMS)):
-        return False
     return ERROR_WORD.search(line) is not None
 
 

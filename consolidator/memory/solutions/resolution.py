@@ -112,13 +112,12 @@ def grade_resolution(
         return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
-    is_guarded = guards.states_guard(record.headline)
     if failing.kind == "edit" and operands_overlap(failing.operands, later.written):
-        return ResolutionGrade.NONE if is_guarded else ResolutionGrade.OTHER_TOOL
+        return ResolutionGrade.NONE if guards.states_guard(record.headline) else ResolutionGrade.OTHER_TOOL
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
     distance = later.call.index - record.index
-    if distance <= SUBSTITUTE_WINDOW and not is_guarded:
+    if distance <= SUBSTITUTE_WINDOW and not guards.states_guard(record.headline):
         unusable = _UNUSABLE.search(record.headline) is not None
         if is_substitute(failing, later.operations[0], unusable):
             return ResolutionGrade.SUBSTITUTION

@@ -54,7 +54,7 @@ from consolidator.models.viewer import OWNER as OWNER_VIEWER
 from consolidator.models.viewer import Viewer
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.instruction_files import mark_contradictions
-from consolidator.service.memory.lessons import load_lessons
+from consolidator.service.memory.lessons import is_said, load_lessons
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
@@ -309,20 +309,6 @@ def _says_more(row: ProcedureRow, lines: Sequence[str]) -> bool:
     commands = {re.split(r" (?:[<-]|\d?>)", command)[0] for command in shown}
     new = [name for name in commands if not _DAILY.match(name) and not any(name in line for line in lines)]
     return len(new) >= MIN_NEW_STEPS and float(row.body["success"]["mean"]) >= MIN_CHAIN_SUCCESS
-
-
-def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
-    """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
-    fixes: list[dict[str, Any]] = row.body["fixes"]
-    resolving, error = str(fixes[0].get("resolving") or "") if fixes else "", _masked(row.headline)
-    return any(
-        (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
-        for lesson in lessons
-    )
-
-
-def _masked(text: str) -> str:
-    return re.sub(r"\d+", "0", text)
 
 
 def _without_repetitions(sections: Iterable[Section]) -> list[Section]:

@@ -14,7 +14,6 @@ from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidat
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.store.calls import scopes
@@ -298,6 +297,8 @@ def _correction_values(fact: FactRow) -> dict[str, Any]:
 
 async def _log_decision(conn: Connection, database: Database, fact: FactRow, decision: str, viewer: Viewer) -> None:
     """Log that somebody forgot a fact, or took that back."""
+    from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+
     owner = MemoryOwner(fact.agent, fact.project, fact.peer) if fact.level != "agent" else MemoryOwner(fact.agent)
     data = {key: value for key, value in _correction_values(fact).items() if key in ("subject", "predicate", "value")}
     data |= {"decision": decision, "fact_id": fact.id}

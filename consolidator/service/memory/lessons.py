@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
@@ -12,9 +14,11 @@ from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
-from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.models.memory_filter import LessonFilter, MemoryScope, SolutionFilter
+from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.ids import resolve_id
+from consolidator.service.memory.solutions import list_solutions
 from consolidator.service.scope import narrow_scope
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
@@ -23,6 +27,8 @@ from consolidator.store.memory.lessons import LessonRow as LessonRow
 COMMAND_KINDS = ("command", "always_fails")
 FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
 FRICTION_KINDS = (*FAILING_KINDS, "harness")
+ERROR_KIND = "error"  # of friction that no lesson is about
+MAX_ERRORS_READ = 1000
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
 MIN_SHARED_WITH_CALL = 2  # words of a question that a call has, where the question has so many
 MAX_TOLD = 500  # of a project, of which some are told
@@ -36,6 +42,8 @@ def read_lesson(row: LessonRow) -> Lesson:
 
 def describe_worth(row: LessonRow) -> str:
     """Return in words what came of telling a lesson, or why no figure says that."""
+    if row.kind == ERROR_KIND:
+        return ""
     worth = Worth.from_json(row.body.get("worth", {}))
     is_measured = worth.told.sessions + worth.untold.sessions > 0
     return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
@@ -84,11 +92,60 @@ async def list_friction(
     database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
     """Return what failed in several sessions, what failed in most of them first."""
-    frictions = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
-    rows = await list_lessons(database, frictions, viewer=viewer)
-    failing = [row for row in rows if row.body["failures"] and row.body["sessions"] >= MIN_FRICTION_SESSIONS]
+    everything = replace(filters, kinds=None, limit=_ALL)
+    rows = await list_lessons(database, everything, viewer=viewer)
+    known = [read_lesson(row) for row in rows]
+    failing = [row for row in rows if row.kind in FRICTION_KINDS and row.body["failures"]]
+    errors = SolutionFilter(
+        agent=filters.agent,
+        project=filters.project,
+        peer=filters.peer,
+        query=filters.query,
+        limit=MAX_ERRORS_READ,
+        include_unsolved=True,
+    )
+    failing += [
+        _friction_of(row) for row in await list_solutions(database, errors, viewer=viewer) if not is_said(row, known)
+    ]
+    failing = [row for row in failing if row.body["sessions"] >= MIN_FRICTION_SESSIONS]
     failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
     return failing[: filters.limit]
+
+
+def _friction_of(row: SolutionRow) -> LessonRow:
+    """Return an error that no lesson is about as one."""
+    counts = {"sessions": row.sessions, "failures": row.occurrences, "successes": row.body.get("resolved", 0)}
+    return LessonRow(
+        id=row.id,
+        person="",
+        project=row.project or "",
+        kind=ERROR_KIND,
+        key=row.fingerprint,
+        line=row.body["line"],
+        score=0.0,
+        harm=None,
+        body={**counts, "agents": [row.agent]},
+        learned_at=row.learned_at,
+        updated_at=row.updated_at,
+        retired_at=row.retired_at,
+        forgotten_at=None,
+        run_id=row.run_id,
+        cause=row.cause,
+    )
+
+
+def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
+    """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
+    fixes: list[dict[str, Any]] = row.body["fixes"]
+    resolving, error = str(fixes[0].get("resolving") or "") if fixes else "", _masked(row.headline)
+    return any(
+        (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
+        for lesson in lessons
+    )
+
+
+def _masked(text: str) -> str:
+    return re.sub(r"\d+", "0", text)
 
 
 async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = OWNER) -> LessonRow:

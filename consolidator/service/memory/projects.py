@@ -11,10 +11,9 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients import rules_file
-from consolidator.service.memory.brief import is_said
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.facts import list_facts
-from consolidator.service.memory.lessons import FRICTION_KINDS, LessonRow, list_lessons, read_lesson
+from consolidator.service.memory.lessons import FRICTION_KINDS, LessonRow, is_said, list_lessons, read_lesson
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.rules import AcceptedRow, RuleProposal, list_accepted_rules, list_rules
 from consolidator.service.memory.solutions import list_solutions

@@ -252,7 +252,7 @@ async def _find_lessons(database: Database, question: PromptWords, scope: Memory
         return []
     lessons = await load_lessons(database, scope)
     texts = {id: f"{lesson.line} {lesson.match.get('headline', '')}" for id, lesson in lessons.items()}
-    covered = {id: round(question.coverage_of(text), 1) for id, text in texts.items()}
+    covered = {id: round(question.coverage_by(text, lessons[id].purpose), 1) for id, text in texts.items()}
     best = sorted((id for id in lessons if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
     return [lesson_item(id, lessons[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
 

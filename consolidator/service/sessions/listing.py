@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelError, UsageError
-from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SeedRow, SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.runtime.session import hydration
 from consolidator.runtime.session.access import find_session, get_session, load_session
-from consolidator.runtime.session.hydration import HydratedSession
-from consolidator.runtime.session.routing import compared_model
-from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.events import read_events
 from consolidator.settings import Settings
 from consolidator.store.calls import digests
@@ -35,6 +29,9 @@ from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.sessions.projects import resolve_project
 from consolidator.store.sessions.tasks import TaskRow
+
+if TYPE_CHECKING:
+    from consolidator.runtime.session.hydration import HydratedSession
 
 SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
 _FAMILY = 60  # sessions of a lineage that are shown
@@ -201,6 +198,10 @@ def session_status(session: SessionRow, now: datetime) -> SessionStatus:
 
 
 async def _measure_context(database: Database, settings: Settings, session: SessionRow) -> ContextUse | None:
+    from consolidator.llm.prices import context_window  # a list of sessions needs no context
+    from consolidator.runtime.session.routing import compared_model
+    from consolidator.service.agents.context import PreviewOptions, preview_context
+
     try:
         context, _ = await preview_context(database, settings, session.id, PreviewOptions(with_recall=False))
     except (UsageError, ModelError):
@@ -243,6 +244,8 @@ async def hydrate_session(
 
     The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
     """
+    from consolidator.runtime.session import hydration
+
     async with database.snapshot() as conn:
         row = await get_session(conn, viewer, session_id, "read")
         now = database.clock.now()
@@ -252,6 +255,8 @@ async def hydrate_session(
 
 async def summarize_session(database: Database, session_name: str) -> dict[str, Any]:
     """Return a session's summary as state and as text: what the nights folded, then the events since."""
+    from consolidator.memory.summary import SummaryFold, render_summary
+
     async with database.connection() as conn:
         session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
         lineage = await load_lineage(conn, session.id, session)

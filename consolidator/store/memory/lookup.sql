@@ -1,10 +1,23 @@
+-- name: in_memories
+-- What the memories hold that a `MemoryScope` is about, for a query of one table; so are the next two.
+and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
+
+-- name: in_audiences
+and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+
+-- name: in_scope
+-- What belongs to an agent as a whole belongs to each of its projects.
+-- include: in_memories
+-- include: in_audiences
+and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+
 -- name: fact_by_id
 select * from fact where id = %(id)s
 
 -- name: facts_of_project
 select * from fact
 where project = %(project)s and superseded_at is null and (valid_to is null or valid_to > %(now)s)
-  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
+  -- include: in_memories
 order by sessions desc, valid_from desc, id limit %(limit)s
 
 -- name: cited_candidates
@@ -25,10 +38,12 @@ where agent = %(agent)s and level = %(level)s and coalesce(project, peer, '') = 
 order by valid_from, id
 
 -- name: procedure_by_id
-select * from procedure where id = %(id)s and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+select * from procedure where id = %(id)s
+  -- include: in_audiences
 
 -- name: solution_by_id
-select * from solution where id = %(id)s and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+select * from solution where id = %(id)s
+  -- include: in_audiences
 
 -- name: candidate_by_id
 select c.*, s.origin, case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
@@ -78,10 +93,9 @@ select id, origin, agent, pruned_to from session where id = any(%(ids)s)
 
 -- name: solutions_by_fingerprint
 select * from solution
-where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+where retired_at is null
   and (fingerprint = %(fingerprint!)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature!)s)
-  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
-  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+  -- include: in_scope
 order by fingerprint = %(fingerprint!)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: shared_words
@@ -93,9 +107,7 @@ requested as (
     select hit.id, count(*) as shared from requested, unnest(requested.words) as word, lateral (
         select id from solution
         where to_tsvector('simple', search) @@ quote_literal(word)::tsquery and retired_at is null
-          and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-          and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
-          and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+          -- include: in_scope
     ) as hit group by hit.id
 )
 
@@ -134,8 +146,9 @@ select solution.* from (
 
 -- name: tool_profiles
 select agent, project, tool, body, audience from tool_profile
-where (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s)) and project = %(project)s
-  and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+where project = %(project)s
+  -- include: in_memories
+  -- include: in_audiences
 
 -- name: procedures_for_request
 -- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for
@@ -145,9 +158,8 @@ with requested as (
                            ' | ')::tsquery as words
 ), worthy as not materialized (
     select id, title, worth from procedure
-    where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-      and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
-      and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+    where retired_at is null and worth > 0
+      -- include: in_scope
 ), named as materialized (
     select id, worth from worthy where to_tsvector('simple', title) @@ (select words from requested) order by worth desc, id limit 40
 ), best as (

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from starlette.responses import Response
 
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.brief import is_said
 from consolidator.service.memory.learned import KINDS, LearnedNews, Quote, load_learned, load_quotes
-from consolidator.service.memory.lessons import FRICTION_KINDS, read_lesson
+from consolidator.service.memory.lessons import FRICTION_KINDS, is_said, read_lesson
 from consolidator.service.nights.runs import list_runs
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, route

@@ -22,7 +22,7 @@ from tests.acceptance.browser import check_page
 from tests.acceptance.ui.conftest import MARKUP, NO_UPSTREAM, check_looks, make_link
 from tests.conftest import NOON
 from tests.lessons import save_lessons
-from tests.support import PATIENCE, log_events, user_message
+from tests.support import PATIENCE, QUICK, log_events, user_message
 
 FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
 CARDS = ("You said", "It broke, this fixed it", "How things run here")
@@ -37,7 +37,7 @@ def open_fact(person: Page, served: ApiServer, words: str) -> None:
     person.locator(".entries a").first.click()
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", PAGES[:: 3 if QUICK else 1])
 def test_each_page_is_accessible_and_fits_in_each_look(person: Page, served: ApiServer, path: str) -> None:
     person.goto(f"{served.address}/ui{path}")
     if path == "/today":

@@ -48,6 +48,7 @@ WITHOUT_THE_KEY = {
         sessions/checkouts.projects sessions/checkouts.forget sessions/projects.shared_with sessions/projects.overview
         turns/spend.sum_costs
         sessions/sessions.list_heads sessions/sessions.list_current
+        sessions/session_list.latest sessions/session_list.created sessions/session_list.runs
         log/seals.find_broken_beginnings log/seals.find_foreign_pasts log/seals.find_broken_output
         memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting

@@ -32,9 +32,19 @@ from consolidator.settings import Settings
 from consolidator.store.memory import listing
 from tests.dumps import dump
 from tests.nights import approval_granted, assert_ledger_balances, query_number, query_rows, run_next_night
-from tests.support import assert_invariants, assistant_response, call_and_result, log_events, tool_call, user_message
-from tests.unit.llm.test_redaction import CREDENTIALS, TOKEN
+from tests.support import (
+    QUICK,
+    assert_invariants,
+    assistant_response,
+    call_and_result,
+    log_events,
+    tool_call,
+    user_message,
+)
+from tests.unit.llm.test_redaction import CREDENTIALS as ALL_CREDENTIALS
+from tests.unit.llm.test_redaction import TOKEN
 
+CREDENTIALS = dict([*ALL_CREDENTIALS.items()][:: 3 if QUICK else 1])  # of each kind; in CI of every third
 LOG = ("event", "blob", "session")  # the log keeps what happened
 SESSIONS = ("one", "two", "three")
 KEYED = {"user": "ann", "password": "hunter2x9", "api_key": "Sup3rS3cret", "auth": {"token": TOKEN}}

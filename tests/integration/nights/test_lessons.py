@@ -135,6 +135,19 @@ async def test_friction_is_what_failed_in_several_sessions(
     assert [row.key for row in await list_friction(database)] == ["rtk bun test"]
 
 
+async def test_friction_has_errors_that_no_lesson_is_about(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        fails = call_and_result(f"a{number}", "Bash", {"command": "make pictures"}, "Error: the disk is full", "error")
+        once = call_and_result(f"b{number}", "Bash", {"command": "make films"}, f"Error: no film {number}", "error")
+        await log_events(database, f"s{number}", [*fails, *(once if not number else [])], project=SHOP)
+    await run_next_night(database, clock, settings)
+    [row] = await list_friction(database, LessonFilter(project=SHOP))
+    assert "the disk is full" in row.line
+    assert (row.body["sessions"], row.body["failures"], row.body["successes"]) == (3, 3, 0)
+
+
 async def test_nights_teach_the_same_lessons_as_one_batch(
     fresh: OpenDatabase, clock: FrozenClock, settings: Settings
 ) -> None:

@@ -445,7 +445,7 @@ def test_an_order_that_loses_its_last_words_is_not_counted(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["read src/app.ts", "commit", "commit this", "commit your changes", "why did you run the tests first?",
+    ["read src/app.ts", "read docs/plan.md and files in docs", "commit", "commit this", "commit your changes", "why did you run the tests first?",
      "fix #412 first", "update this page and the tests", "open https://a.example/b first",
      "run the tests now, first"],
 )  # fmt: skip

@@ -413,6 +413,26 @@ def test_a_script_without_items_is_a_call_itself(
     assert result["content"] == told.removeprefix(FAILED)
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("""await tools.exec_command({cmd:"sed -n '1,2p' a, b: c",workdir:"/w",limit:10,})""",
+         {"cmd": "sed -n '1,2p' a, b: c", "workdir": "/w", "limit": 10}),
+        (r"""tools.exec_command({ cmd: 'it\'s "on"', "env": {CI: `a\nb`} })""",
+         {"cmd": 'it\'s "on"', "env": {"CI": "a\nb"}}),
+        ("await tools.exec_command({cmd: line})", {"javascript": "await tools.exec_command({cmd: line})"}),
+        ("await tools.exec_command({cmd: `ls ${x}`})", {"javascript": "await tools.exec_command({cmd: `ls ${x}`})"}),
+        ("tools.ls({}); tools.ls({})", {"javascript": "tools.ls({}); tools.ls({})"}),
+    ],
+)  # fmt: skip
+def test_a_scripts_call_has_the_arguments_that_it_writes(
+    tmp_path: Path, text: str, arguments: dict[str, object]
+) -> None:
+    log = read(tmp_path, meta(), script("c1", text), script_output("c1", "completed", "done"))
+    assert log.only_payload(EventType.TOOL_CALL)["arguments"] == arguments
+    assert log.only_payload(EventType.TOOL_RESULT).get("unseen", False) is ("exec_command" in text)
+
+
 def test_a_script_that_goes_on_is_followed_by_its_items(tmp_path: Path) -> None:
     wait = {"type": "function_call", "name": "wait", "call_id": "w1", "arguments": '{"cell_id":"5"}'}
     running = script_output("c1", "running with cell ID 5", "")

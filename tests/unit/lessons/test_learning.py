@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -151,11 +152,49 @@ def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     assert [lesson.match["kind"] for lesson in lessons] == ["program"]
 
 
+def test_a_wrong_root_is_told_with_the_one_where_the_files_are() -> None:
+    wrong, error = HOME.replace("/shop", "-shop"), "File does not exist."
+
+    def write(log: CallLog) -> None:
+        for name in ("src/a.py", f"src/{log.name}.py"):
+            log.call("Read", {"file_path": f"{wrong}/{name}"}, error, ok=False)
+        log.read("src/a.py").read(f"src/{log.name}.py")
+
+    [lesson] = of_kind(learn(3, write), "always_fails")
+    assert lesson.line == f"Files are looked for under a wrong root (6 of 6): the project is in `{HOME}`."
+    assert lesson.starts
+    told = answer_failure([lesson], "Read", {"file_path": f"{wrong}/src/new.py"}, error, "", HOME)
+    assert told is not None
+    assert told.call == f"{HOME}/src/new.py"
+
+
+def test_a_folder_outside_that_is_not_there_is_told_to_nobody() -> None:
+    error = "File does not exist."
+    assert not of_kind(
+        learn(3, lambda log: log.call("Read", {"file_path": "/home/bob/a.py"}, error, ok=False).read("b.py")),
+        "always_fails",
+    )
+
+
 def test_a_failure_that_a_pipe_hides_counts() -> None:
     def write(log: CallLog) -> None:
         log.run("sed -n 1,4p notes.txt | cat -A | head -3", "cat: illegal option -- A")
 
     assert "3 of 3" in of_kind(learn(3, write), "always_fails")[0].line
+
+
+def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
+    def write(log: CallLog) -> None:
+        for line, output in (
+            ("jq . a.json", "bash: line 1: jq: command not found"),
+            ("go test ./...", "ok  shop 0.2s"),
+        ):
+            log.run(line, output)
+            log.events[-1] = replace(log.events[-1], data={**log.events[-1].data, "unseen": True})
+
+    lessons = learn(3, write)
+    assert of_kind(lessons, "command")[0].line == "Tests: `go test ./...`."
+    assert [lesson.key for lesson in of_kind(lessons, "always_fails")] == ["program jq"]
 
 
 def test_a_skill_that_is_not_there_is_told() -> None:
@@ -759,6 +798,35 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
     assert [(lesson.key, lesson.instead, lesson.warns) for lesson in lessons] == [
         ("program python", ".venv/bin/python3", True)
     ]
+
+
+def test_a_program_that_another_one_brings_is_still_missing_by_itself() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python -c 'print(1)'", "zsh: command not found: python").run("uv run python -c 'print(1)'", "1")
+        log.run("FOO=1 .venv/bin/python -c 'print(2)'", "2")
+
+    lessons = of_kind(learn(1, write), "always_fails")
+    assert [(lesson.key, lesson.instead) for lesson in lessons] == [("program python", "uv run python")]
+    assert warn_before(lessons, "Bash", {"command": "cd api && python -c 'print(3)'"}) is not None
+    assert warn_before(lessons, "Bash", {"command": "uv run python -c 'print(3)'"}) is None
+    assert warn_before(lessons, "Bash", {"command": ".venv/bin/python -c 'print(3)'"}) is None
+
+
+def test_no_flag_is_blamed_for_a_program_that_is_not_there() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker compose config -q", "bash: docker: command not found")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program docker"]
+    lessons = of_kind(learn(3, lambda log: write(log.run("docker --version", "Docker 28.0"))), "always_fails")
+    assert lessons == []
+
+
+def test_a_pipe_shows_no_success_of_what_hides_its_errors() -> None:
+    def write(log: CallLog) -> None:
+        log.run("echo networks; docker compose config 2>/dev/null | grep -c name", "networks\n0")
+        log.fail("docker compose up", "bash: docker: command not found")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program docker"]
 
 
 def test_a_program_that_worked_once_is_not_missing() -> None:

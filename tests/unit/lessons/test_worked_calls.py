@@ -33,6 +33,11 @@ def test_a_call_without_a_description_is_found_by_the_words_before_it() -> None:
     assert learn(log)["pnpm api:generate"][0].about == ("Everything is built. Now I regenerate the client.",)
 
 
+def test_an_expression_of_powershell_and_what_only_filters_are_no_calls() -> None:
+    line = "$n = Get-Content a.txt; $n | Select-Object -First 3; npm run build | Out-String"
+    assert [*learn(CallLog("s1").run(line, "built"))] == ["npm run build"]
+
+
 def test_words_are_those_of_the_calls_of_one_step() -> None:
     log = CallLog("s1").say("Now the client.").run("pnpm api:generate", "done").run("pnpm build", "done")
     assert learn(log)["pnpm build"][0].about == ()

@@ -15,9 +15,7 @@ from sqlmodel import SQLModel, select
 
 import consolidator.models
 from consolidator.database import schema
-from consolidator.models.fact import FactRow
-from consolidator.models.solution import SolutionRow
-from consolidator.store.memory.listing import FactTable, SolutionTable
+from consolidator.models import tables
 
 NULLABLE: dict[str, dict[str, bool]] = {}  # table -> column -> whether it may be null
 for _table, _column, _, _required in schema.columns():
@@ -45,13 +43,25 @@ def nullable_fields(row: type) -> dict[str, bool]:
     }
 
 
-def test_lists_are_composed_of_sqlmodel_tables_with_the_columns_of_their_rows() -> None:
+TYPES = {"BIGINT": {"bigint", "integer"}, "TEXT": {"text", "event_kind", "session_kind", "session_status"}}
+TYPES |= {"NUMERIC": {"numeric", "max_cost"}, "TIMESTAMP": {"timestamptz"}, "BLOB": {"bytea"}, "ARRAY": {"text[]"}}
+TYPES |= {"FLOAT": {"double precision"}}
+
+
+@pytest.mark.parametrize("table", ["Candidate", "Event", "Fact", "Procedure", "Session", "Solution"])
+def test_a_table_for_ones_own_queries_has_the_columns_of_the_schema(table: str) -> None:
     """K2."""
-    tables = {SolutionTable: SolutionRow, FactTable: FactRow}
-    for table, row in tables.items():
-        assert issubclass(table, SQLModel)
-        assert set(table.__table__.columns.keys()) <= NULLABLE[ROWS[row]].keys()
-        assert f"FROM {ROWS[row]}" in str(select(table))
+    model = getattr(tables, table)
+    assert issubclass(model, SQLModel)
+    assert f"FROM consolidator.{table.lower()}" in str(select(model))
+    on_page = {name: kind for of, name, kind, _ in schema.columns() if of == table.lower()}
+    for column in model.__table__.columns:
+        kind = str(column.type)
+        assert on_page[column.name] in TYPES.get(kind, {kind.lower()}), column.name
+
+
+def test_whoever_creates_tables_of_their_own_creates_none_of_ours() -> None:
+    assert not {name for name in SQLModel.metadata.tables if name.startswith("consolidator.")}
 
 
 def test_the_rows_of_whole_tables_are_found() -> None:

@@ -12,16 +12,17 @@ import pytest
 from consolidator.errors import UsageError
 from tests.support import PATIENCE
 
-SLOW = ("openai", "mcp", "alembic", "genai_prices")
+SLOW = ("openai", "mcp", "alembic", "genai_prices", "sqlalchemy", "sqlmodel")
 
 
-def loaded_packages(program: str, *words: str) -> set[str]:
+def loaded_packages(program: str, *words: str, environment: dict[str, str] | None = None) -> set[str]:
     """Return the top-level packages that a program loads, in a process of its own with these arguments."""
     names = "{name.partition('.')[0] for name in sys.modules}"
     report = f"import atexit, sys\natexit.register(lambda: print(*{names}, file=sys.stderr))\n"
     done = subprocess.run(
-        [sys.executable, "-c", report + program, *words], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+        [sys.executable, "-c", report + program, *words],
+        capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment,
+    )  # fmt: skip
     assert "Traceback" not in done.stderr
     return set(done.stderr.splitlines()[-1].split())
 
@@ -31,7 +32,7 @@ def loaded_packages(program: str, *words: str) -> set[str]:
 )
 def test_help_and_a_mistyped_command_load_neither_the_database_nor_what_draws_tables(words: list[str]) -> None:
     assert loaded_packages("from consolidator.cli import main; main()", *words).isdisjoint(
-        (*SLOW, "psycopg", "sqlalchemy", "pydantic", "rich", "asyncio")
+        (*SLOW, "psycopg", "pydantic", "rich", "asyncio")
     )
 
 
@@ -46,7 +47,9 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
     ("module", "not_needed"),
     [
         ("cli.memory.facts", {"consolidator.jobs.merging.reconciling", "consolidator.jobs.indexing.indexer", "numpy"}),
-        ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai"}),
+        ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai", "consolidator.service.memory.brief"}),
+        ("cli.memory.procedures", {"consolidator.service.memory.compiling", "consolidator.llm.redaction.redact"}),
+        ("cli.log.sessions", {"consolidator.service.memory.recall", "consolidator.context.build", "numpy"}),
         ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry", "numpy", "uvicorn"}),
         ("cli.memory.lessons", {"consolidator.jobs.consolidation.learning", "consolidator.jobs.merging.reconciling"}),
     ],
@@ -55,6 +58,22 @@ def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: st
     report = f"import sys, consolidator.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert not_needed.isdisjoint(done.stdout.split())
+
+
+def test_the_service_the_nights_and_the_agents_load_no_object_mapper() -> None:
+    modules = "api.app, hooks.standby, jobs.nightly, jobs.merging.agent_merge, library, runtime.agent, ui.app"
+    loaded = loaded_packages(f"import {', '.join(f'consolidator.{name}' for name in modules.split(', '))}")
+    assert loaded.isdisjoint({"sqlalchemy", "sqlmodel"})
+
+
+ASKED = ["facts tabs --history --json", "recall tabs", "procedures", "solutions", "session list", "brief", "runs"]
+
+
+@pytest.mark.parametrize("words", [*ASKED, "run consolidation"])
+def test_what_is_asked_of_the_database_loads_no_object_mapper(words: str, environment: dict[str, str]) -> None:
+    loaded = loaded_packages("from consolidator.cli import main; main()", *words.split(), environment=environment)
+    assert "psycopg" in loaded
+    assert loaded.isdisjoint({"sqlalchemy", "sqlmodel"})
 
 
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
@@ -115,7 +134,7 @@ def test_json_may_stand_anywhere_before_words_that_are_data_and_no_dialogue_take
 
 
 def test_a_file_of_tools_needs_no_database() -> None:
-    assert loaded_packages("from consolidator import CallContext, tool").isdisjoint((*SLOW, "sqlalchemy", "psycopg"))
+    assert loaded_packages("from consolidator import CallContext, tool").isdisjoint((*SLOW, "psycopg"))
 
 
 def test_every_public_name_is_where_it_is_said_to_be() -> None:

@@ -14,6 +14,7 @@ from consolidator.memory.recall.relevance import (
     without_directories,
 )
 from consolidator.memory.text.words import query_words, split_words
+from consolidator.service.memory.recall import MIN_LESSON_COVERAGE
 
 COUNTS = {"push": 300, "commit": 280, "fix": 400, "test": 350, "bug": 200, "branch": 120}
 DOCUMENTS = 1000
@@ -115,3 +116,22 @@ def test_a_path_is_its_last_part() -> None:
     assert without_directories("read @packages/agent/src/main.ts and ~/notes/today.md").split() == [
         "read", "main.ts", "and", "today.md",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "purpose", "is_answered"),
+    [
+        ("How are the tests and the linter run?", "test", True),
+        ("How are the tests and the linter run?", "lint", True),
+        ("Which command runs the linter?", "lint", True),
+        ("Which command runs the linter?", "test", False),
+        ("How do I run the dev server?", "test", False),
+        ("Why do the tests of the payment gateway fail on Fridays?", "test", False),
+    ],
+)
+def test_a_question_for_commands_is_answered_by_what_each_is_for(
+    question: str, purpose: str, is_answered: bool
+) -> None:
+    line = {"test": "Tests: `uv run pytest` (worked 9 of 9).", "lint": "Lint: `make style`."}[purpose]
+    words = PromptWords.weigh(query_words(question), COUNTS, DOCUMENTS)
+    assert (words.coverage_by(line, purpose) >= MIN_LESSON_COVERAGE) is is_answered
