@@ -57,6 +57,7 @@ class _Failure:
 @dataclass(slots=True)
 class _Uses:
     successes: int = 0
+    unseen: int = 0  # of these, what only says that something was printed: a pipe hides how it ended
     failures: list[_Failure] = field(default_factory=list)
 
 
@@ -107,6 +108,7 @@ def _collect(history: History) -> dict[Key, _Uses]:
                 for key in set(keys_of(session, call, segment)) if outcome is not None else ():
                     if outcome:
                         uses[key].successes += 1
+                        uses[key].unseen += segment is not None and segment.piped
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
     return uses
@@ -114,7 +116,7 @@ def _collect(history: History) -> dict[Key, _Uses]:
 
 def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
     """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
-    allowed = len(failures) if key[0] == "flag" else 0
+    allowed = {"flag": len(failures), "program": uses.unseen}.get(key[0], 0)
     needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
         needed_sessions = 1  # the same words with another program worked
@@ -133,6 +135,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
     options = _OPTION.findall(headline)
+    if key[0] == "program" and uses.successes and not missing_command(headline):
+        return None  # only that a program is not there outweighs what it seems to have printed
     if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
         return None  # it was the program's, or another option's
     if needed_sessions == 1:

@@ -183,6 +183,13 @@ def test_a_failure_that_a_pipe_hides_counts() -> None:
     assert "3 of 3" in of_kind(learn(3, write), "always_fails")[0].line
 
 
+def test_a_program_that_a_shell_does_not_find_failed_whatever_the_status() -> None:
+    def write(log: CallLog) -> None:
+        log.run("for f in a b; do jq . $f.json; done", "bash: line 1: jq: command not found\n" * 2)
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program jq"]
+
+
 def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
     def write(log: CallLog) -> None:
         for line, output in (
