@@ -46,11 +46,12 @@ _SCRIPT_HEADER = re.compile(
     r"Script (completed|failed|running|terminated)\b[^\n]*\n(?:.*?\n)??Output:\n?\s*", re.DOTALL
 )
 _SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
-_SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise, and strings, which hold no keys
-    r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|(?P<key>[A-Za-z_$][\w$]*)(?=\s*:)|,(?=\s*[}\]])""",
+_SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise; one without an end is the rest
+    r""""(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)|`(?:[^`\\]|\\.)*(?:`|\Z)"""
+    r"""|(?<![\w$])(?P<key>[A-Za-z_$][\w$]*)(?=\s*:)|,(?=\s*[}\]])""",
     re.DOTALL,
 )
-_SCRIPT_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
+_SCRIPT_ESCAPE = re.compile(r'\\x[0-9a-fA-F]{2}|\\.|"', re.DOTALL)
 FAILED_SCRIPT = ("failed", "terminated")
 _FAILED_STATES = ("failed", "declined", "incomplete")
 _APPROVED_TOOLS: tuple[str, ...] = (
@@ -198,15 +199,22 @@ def _as_json(match: re.Match[str]) -> str:
     text = match[0]
     if match["key"]:
         return f'"{text}"'
-    if text[0] in '",' or "${" in text:
-        return text if text[0] != "," else ""
+    if text == ",":
+        return ""
+    if text[0] == "`" and "${" in text:
+        return text
     return f'"{_SCRIPT_ESCAPE.sub(_escape_as_json, text[1:-1])}"'
 
 
 def _escape_as_json(match: re.Match[str]) -> str:
-    if match[0] == '"':
+    escape = match[0]
+    if escape == '"':
         return '\\"'
-    return match[0] if match[0][1] in '"\\/bfnrtu' else match[0][1]
+    if len(escape) == 4:
+        return f"\\u00{escape[2:]}"
+    if escape[1] == "\n":
+        return ""  # the line goes on
+    return escape if escape[1] in '"\\/bfnrtu' else escape[1]
 
 
 def script_state(payload: Mapping[str, Any]) -> str:

@@ -205,6 +205,8 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
         below = next((path for path in paths if f"/{folder.strip('/')}/" in f"/{path.strip('/')}/"), None)
         if lesson.instead and below is not None:
             if is_absolute(lesson.instead):
+                if not plain_path(below).startswith(f"{folder}/"):
+                    continue
                 root = project or lesson.instead
                 moved = root + plain_path(below)[len(folder) :]
                 yield Told(lesson, f"The project is in {code(root)}: try {code(moved)}.", moved)

@@ -420,6 +420,7 @@ def test_a_script_without_items_is_a_call_itself(
          {"cmd": "sed -n '1,2p' a, b: c", "workdir": "/w", "limit": 10}),
         (r"""tools.exec_command({ cmd: 'it\'s "on"', "env": {CI: `a\nb`} })""",
          {"cmd": 'it\'s "on"', "env": {"CI": "a\nb"}}),
+        (r"""tools.exec_command({cmd: "echo \x41 \'b\' \$c"})""", {"cmd": "echo A 'b' $c"}),
         ("await tools.exec_command({cmd: line})", {"javascript": "await tools.exec_command({cmd: line})"}),
         ("await tools.exec_command({cmd: `ls ${x}`})", {"javascript": "await tools.exec_command({cmd: `ls ${x}`})"}),
         ("tools.ls({}); tools.ls({})", {"javascript": "tools.ls({}); tools.ls({})"}),
