@@ -47,10 +47,13 @@ _SCRIPT_HEADER = re.compile(
 )
 _SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
 _SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise; one without an end is the rest
-    r""""(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)|`(?:[^`\\]|\\.)*(?:`|\Z)"""
-    r"""|(?<![\w$])(?P<key>[A-Za-z_$][\w$]*)(?=\s*:)|,(?=\s*[}\]])""",
+    r""""(?:[^"\\]|\\.)*+(?:"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
+    r"""|(?<![\w$])(?P<key>[A-Za-z_$][\w$]*+)(?=\s*:)|,(?=\s*[}\]])""",
     re.DOTALL,
 )
+_ONLY_CALL = re.compile(r"\s*\)")  # after its one argument
+# Outside of strings: what makes a script run something else than it says.
+_HIDES_CALLS = re.compile(r"\btools\s*[^.\s\w]|=\s*tools\b|//|/\*")
 _SCRIPT_ESCAPE = re.compile(r'\\x[0-9a-fA-F]{2}|\\.|"', re.DOTALL)
 FAILED_SCRIPT = ("failed", "terminated")
 _FAILED_STATES = ("failed", "declined", "incomplete")
@@ -182,7 +185,10 @@ def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
         arguments = {"javascript": script}  # no line of a shell
     if match:
         with suppress(ValueError):
-            arguments = parse_prefix(_SCRIPT_PART.sub(_as_json, script[match.end() :]), 0)[0]
+            rest = _SCRIPT_PART.sub(_as_json, script[match.end() :])
+            value, end = parse_prefix(rest, 0)
+            if _ONLY_CALL.match(rest, end) and not _HIDES_CALLS.search(_SCRIPT_PART.sub(_without_text, script)):
+                arguments = value
     result = build_result(payload, tool)
     header = _SCRIPT_HEADER.match(result["content"])
     if header:
@@ -194,6 +200,10 @@ def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
     yield EventType.TOOL_RESULT, result
 
 
+def _without_text(match: re.Match[str]) -> str:
+    return '""' if match[0][0] in "\"'`" else match[0]
+
+
 def _as_json(match: re.Match[str]) -> str:
     """Return a part of a script's literal as JSON has it: a bare key, a string in other quotes, a last comma."""
     text = match[0]
@@ -201,7 +211,7 @@ def _as_json(match: re.Match[str]) -> str:
         return f'"{text}"'
     if text == ",":
         return ""
-    if text[0] == "`" and "${" in text:
+    if text[-1] != text[0] or len(text) == 1 or (text[0] == "`" and "${" in text):
         return text
     return f'"{_SCRIPT_ESCAPE.sub(_escape_as_json, text[1:-1])}"'
 
@@ -214,6 +224,8 @@ def _escape_as_json(match: re.Match[str]) -> str:
         return f"\\u00{escape[2:]}"
     if escape[1] == "\n":
         return ""  # the line goes on
+    if escape[1] in "0123456789xv":
+        raise ValueError("an escape that JSON does not have")
     return escape if escape[1] in '"\\/bfnrtu' else escape[1]
 
 

@@ -151,9 +151,8 @@ def _build_lesson(
     kind, *names = key
     cases = Cases([(failure.session, failure.call) for failure in failures])
     reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
-    instead = _find_instead(key, failures)
-    if kind == "path":
-        instead = _find_own_root(names[0], failures) or _find_nearest(there, names[0])
+    instead = _find_nearest(there, names[0]) if kind == "path" else _find_instead(key, failures)
+    of_root = kind == "path" and _is_wrong_root(names[0], failures)
     counts = f"{len(failures)} of {len(failures) + uses.successes}"
     if quoted := quote_reason(reason, MAX_REASON):
         counts += f": {quoted}"
@@ -161,8 +160,8 @@ def _build_lesson(
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
-    elif kind == "path" and instead is not None and is_absolute(instead):
-        line = f"Files are looked for under a wrong root ({counts}): the project is in {code(instead)}."
+    elif of_root:  # without its name, which leads out of the project, and each checkout has a root of its own
+        line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
     elif kind == "path":
         cure = f"; {code(instead)} is" if instead else ""
         line = f"{code(names[0])} is not there ({counts}){cure}."
@@ -181,9 +180,16 @@ def _build_lesson(
         failures=len(failures),
         successes=uses.successes,
         instead=instead,
-        match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
+        match={
+            "kind": kind,
+            "headline": headline,
+            **dict(zip(MATCH_NAMES[kind], names, strict=True)),
+            **({"of_root": True} if of_root else {}),
+        },
         warns=uses.successes == 0 and kind != "path",
-        starts=kind != "path" or instead is not None,  # that something is not there, without where it is, helps nobody
+        starts=kind != "path"
+        or of_root
+        or instead is not None,  # that something is not there, without where it is, helps nobody
     )
 
 
@@ -265,8 +271,8 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
 
 
-def _find_own_root(folder: str, failures: list[_Failure]) -> str | None:
-    """Return the project's folder if what was looked for in another one was mostly there, at the same place."""
+def _is_wrong_root(folder: str, failures: list[_Failure]) -> bool:
+    """Whether what was looked for in a folder was mostly in the session's own, at the same place."""
     there: list[_Failure] = []
     for failure in failures:
         own = (failure.session.base or "") + plain_path(failure.call.path or "")[len(folder) :]
@@ -274,7 +280,7 @@ def _find_own_root(folder: str, failures: list[_Failure]) -> str | None:
         if any(call.ok and call.kind in ("read", "search") and plain_path(call.path or "") == own for call in later):
             there.append(failure)
     is_often = len(there) >= MIN_INSTEAD * len(failures) and len({f.session.root for f in there}) >= MIN_SESSIONS
-    return there[-1].session.base if is_absolute(folder) and is_often else None
+    return is_absolute(folder) and is_often
 
 
 def _find_nearest(there: Collection[str], path: str) -> str | None:

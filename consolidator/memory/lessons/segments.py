@@ -27,6 +27,7 @@ TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup",
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
+_ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
@@ -88,8 +89,9 @@ class Segment:
     @property
     def called(self) -> str | None:
         """The program as it is called, with its folder; None where another one runs it, which may have brought it."""
-        is_alone = TRANSPARENT_WRAPPERS.issuperset(self.wrappers)
-        return self.prefix.rpartition(" ")[2] + self.program if is_alone else None
+        folder = _ASSIGNMENTS.sub("", self.prefix)
+        is_alone = TRANSPARENT_WRAPPERS.issuperset(self.wrappers) and " " not in folder
+        return folder + self.program if is_alone else None
 
     @property
     def is_trivial(self) -> bool:

@@ -202,16 +202,14 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
         folder = str(lesson.match.get("path"))
-        below = next((path for path in paths if f"/{folder.strip('/')}/" in f"/{path.strip('/')}/"), None)
-        if lesson.instead and below is not None:
-            if is_absolute(lesson.instead):
-                if not plain_path(below).startswith(f"{folder}/"):
-                    continue
-                root = project or lesson.instead
-                moved = root + plain_path(below)[len(folder) :]
-                yield Told(lesson, f"The project is in {code(root)}: try {code(moved)}.", moved)
-            else:
-                yield Told(lesson, lesson.line)
+        if lesson.match.get("of_root"):
+            moved = [plain_path(path)[len(folder) :] for path in paths if plain_path(path).startswith(f"{folder}/")]
+            if project and moved:
+                yield Told(
+                    lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
+                )
+        elif lesson.instead and any(f"/{folder}/" in f"/{path.strip('/')}/" for path in paths):
+            yield Told(lesson, lesson.line)
 
 
 def _find_other_ending(index: dict[str, str], path: str) -> str | None:

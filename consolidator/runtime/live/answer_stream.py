@@ -116,6 +116,8 @@ class AnswerStream:
         finally:
             driver.cancel()
             await asyncio.gather(driver, return_exceptions=True)
+            if self._lease is not None:  # the driver did not begin
+                await asyncio.shield(self._lease.release())
             queue.abandon()
             if listeners.get(self._session_id) is queue:
                 del listeners[self._session_id]

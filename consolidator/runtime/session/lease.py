@@ -80,7 +80,7 @@ class Lease:
                 await cancel_and_wait(self._heartbeat)
         finally:
             if not self.is_released and not self._lost.is_set():
-                await asyncio.shield(self._release())
+                await asyncio.shield(self.release())
 
     async def append(
         self, conn: Connection, new: Sequence[NewEvent], *, now: datetime, statement: AppendStatement | None = None
@@ -158,7 +158,7 @@ class Lease:
                     self._lost.set()
                     return
 
-    async def _release(self) -> None:
+    async def release(self) -> None:
         """Release the session, or let the lease run out: a failure here must not hide the result of the work."""
         try:
             with boundary("release"):

@@ -5,6 +5,7 @@ A person's event bypasses the lease's epoch, but never the order of the log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -110,9 +111,15 @@ async def send_and_hold(
         async with database.connection() as conn:
             await check_reach(conn, viewer, session_id, "write")
             new = create_message(text, mode=mode, viewer=viewer)
-            appended = await append_message(conn, session_id, new, now=now, holder=holder)
-            [is_held] = appended.details
-            rows = appended.rows or (await fetch_together(conn, open_end(session_id)) if is_held else ())
+            appending = asyncio.create_task(append_message(conn, session_id, new, now=now, holder=holder))
+            try:
+                appended = await asyncio.shield(appending)
+                [is_held] = appended.details
+                rows = appended.rows or (await fetch_together(conn, open_end(session_id)) if is_held else ())
+            except BaseException:  # whoever asked is gone: another driver answers what was committed
+                await asyncio.gather(appending, return_exceptions=True)
+                await store.release_held(conn, session_id, *holder)
+                raise
     return appended.last_seq, Lease(database, rows, seconds=seconds, since=since) if is_held else None
 
 

@@ -28,7 +28,7 @@ COMMAND_KINDS = ("command", "always_fails")
 FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
 FRICTION_KINDS = (*FAILING_KINDS, "harness")
 ERROR_KIND = "error"  # of friction that no lesson is about
-MAX_ERRORS_READ = 1000
+MAX_ERRORS_READ = 200
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
 MIN_SHARED_WITH_CALL = 2  # words of a question that a call has, where the question has so many
 MAX_TOLD = 500  # of a project, of which some are told
@@ -92,10 +92,9 @@ async def list_friction(
     database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
     """Return what failed in several sessions, what failed in most of them first."""
-    everything = replace(filters, kinds=None, limit=_ALL)
-    rows = await list_lessons(database, everything, viewer=viewer)
-    known = [read_lesson(row) for row in rows]
-    failing = [row for row in rows if row.kind in FRICTION_KINDS and row.body["failures"]]
+    frictions = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
+    rows = await list_lessons(database, frictions, viewer=viewer)
+    failing = [row for row in rows if row.body["failures"]]
     errors = SolutionFilter(
         agent=filters.agent,
         project=filters.project,
@@ -104,9 +103,12 @@ async def list_friction(
         limit=MAX_ERRORS_READ,
         include_unsolved=True,
     )
-    failing += [
-        _friction_of(row) for row in await list_solutions(database, errors, viewer=viewer) if not is_said(row, known)
+    met = [
+        row for row in await list_solutions(database, errors, viewer=viewer) if row.sessions >= MIN_FRICTION_SESSIONS
     ]
+    everything = replace(filters, kinds=None, query=None, limit=_ALL)
+    known = [read_lesson(row) for row in await list_lessons(database, everything, viewer=viewer)] if met else []
+    failing += [_friction_of(row) for row in met if not is_said(row, known)]
     failing = [row for row in failing if row.body["sessions"] >= MIN_FRICTION_SESSIONS]
     failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
     return failing[: filters.limit]

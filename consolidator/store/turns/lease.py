@@ -59,6 +59,7 @@ def stale(session_id: str, epoch: int) -> StaleEpoch:
 _poll_steering = Value[bool | None, str](_SQL["poll_steering"], "id")
 get_holder = Column[str | None, str](_SQL["get_holder"])  # the owner, none if nobody holds the session
 release = Statement[str, int](_SQL["release"], "id epoch")
+release_held = Statement[str, str, datetime](_SQL["release_held"], "id owner until")
 # Releases a session with its marks and what its channel acknowledged last, and returns whether it stays pending.
 # `head` is how far the caller knows the log: events after it leave the session pending. None: it is not released, since
 # another harness has acquired it, or its sub-agents were not `reviewed` and one may be at work.

@@ -26,6 +26,11 @@ from session s where s.id = %(id)s and s.lease_epoch = %(epoch)s
 -- Releases the session.
 update session set lease_owner = null, lease_until = null where id = %(id)s and lease_epoch = %(epoch)s
 
+-- name: release_held
+-- Releases the session from whoever acquired it so, and may not know the epoch.
+update session set lease_owner = null, lease_until = null
+where id = %(id)s and lease_owner = %(owner)s and lease_until = %(until)s
+
 -- name: release_settled
 -- Releases the session with its marks; if nothing came meanwhile, no wake has to look at it again. Unless its sub-agents
 -- have been reviewed, it stays while one is at work. What the channel acknowledged last is recorded in any case: it was

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,12 +16,14 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime.session import lease
+from consolidator.runtime.turn import sessions as turn_sessions
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
-from tests.runtime import SECRET
+from tests.runtime import KEY, SECRET, open_agent, send_and_collect
 from tests.support import PATIENCE, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
@@ -159,3 +162,32 @@ async def test_what_was_sent_is_recorded_even_where_another_has_taken_the_sessio
         assert recorded == [("m", 1)]
         assert await store.release_settled(conn, "s", acquired.epoch, **marks) is False
         assert (await sessions.get(conn, "s")).lease_owner is None
+
+
+async def test_a_message_whose_sender_goes_away_leaves_its_session_to_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, may_go_on = asyncio.Event(), asyncio.Event()
+    append = turn_sessions.append_message
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        appended = await append(*args, **options)
+        committed.set()
+        await may_go_on.wait()
+        return appended
+
+    monkeypatch.setattr(turn_sessions, "append_message", slow)
+    async with (
+        ModelServer(answers=lambda _: ScriptedReply("hi")) as server,
+        open_agent(database, server) as agent,
+    ):
+        session = await agent.open(KEY)
+        sending = asyncio.create_task(send_and_collect(session, "hello"))
+        await committed.wait()
+        sending.cancel()
+        may_go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        async with database.connection() as conn:
+            row = await sessions.get(conn, session.id)
+    assert (row.pending, row.lease_owner) == (True, None)

@@ -423,6 +423,8 @@ def test_a_script_without_items_is_a_call_itself(
         (r"""tools.exec_command({cmd: "echo \x41 \'b\' \$c"})""", {"cmd": "echo A 'b' $c"}),
         ("await tools.exec_command({cmd: line})", {"javascript": "await tools.exec_command({cmd: line})"}),
         ("await tools.exec_command({cmd: `ls ${x}`})", {"javascript": "await tools.exec_command({cmd: `ls ${x}`})"}),
+        ("tools.exec_command({cmd: 1}); // tools[x]", {"javascript": "tools.exec_command({cmd: 1}); // tools[x]"}),
+        ("tools.exec_command({cmd:'ls src/*'});", {"cmd": "ls src/*"}),
         ("tools.ls({}); tools.ls({})", {"javascript": "tools.ls({}); tools.ls({})"}),
     ],
 )  # fmt: skip

@@ -161,11 +161,14 @@ def test_a_wrong_root_is_told_with_the_one_where_the_files_are() -> None:
         log.read("src/a.py").read(f"src/{log.name}.py")
 
     [lesson] = of_kind(learn(3, write), "always_fails")
-    assert lesson.line == f"Files are looked for under a wrong root (6 of 6): the project is in `{HOME}`."
+    said = "Files are looked for under a wrong root (6 of 6)"
+    assert lesson.line == f"{said}: their paths begin with the session's own folder."
     assert lesson.starts
     told = answer_failure([lesson], "Read", {"file_path": f"{wrong}/src/new.py"}, error, "", HOME)
     assert told is not None
     assert told.call == f"{HOME}/src/new.py"
+    inside = {"file_path": f"{HOME}{wrong}/src/new.py"}
+    assert answer_failure([lesson], "Read", inside, error, "", HOME) is None
 
 
 def test_a_folder_outside_that_is_not_there_is_told_to_nobody() -> None:
