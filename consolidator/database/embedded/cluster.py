@@ -323,10 +323,7 @@ def _create_cluster(data: Path, record: dict[str, Any], home: Path, binaries: Bi
         else:
             _run_initdb(work_dir, worker, binaries)
         if worker != owner:
-            for _, directories, files, fd in os.fwalk(work_dir / "data"):  # follows no links
-                for name in directories + files:
-                    os.chown(name, owner.uid, owner.gid, dir_fd=fd, follow_symlinks=False)
-            os.chown(work_dir / "data", owner.uid, owner.gid, follow_symlinks=False)
+            _change_owner(work_dir / "data", owner)
         (work_dir / "data").rename(data)
         _fsync_directory(data.parent)
     finally:
@@ -365,6 +362,14 @@ def environment() -> dict[str, str]:
     """Return the environment of PostgreSQL's programs: this process's variables must not reconfigure them."""
     inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", **inherited}
+
+
+def _change_owner(tree: Path, owner: Account) -> None:
+    """Change the owner of a directory tree without following links."""
+    for _, directories, files, fd in os.fwalk(tree):
+        for name in directories + files:
+            os.chown(name, owner.uid, owner.gid, dir_fd=fd, follow_symlinks=False)
+    os.chown(tree, owner.uid, owner.gid, follow_symlinks=False)
 
 
 def _fsync_directory(directory: Path) -> None:

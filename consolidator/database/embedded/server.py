@@ -103,9 +103,7 @@ class EmbeddedServer:
         try:
             locks.users.acquire_shared()
             if not (cluster.state_dir_of(home) / "cluster.json").exists():
-                for abandoned in cluster.list_abandoned():  # temporary homes that are gone, as killed tests leave them
-                    if postmaster.find_server(abandoned) is None:
-                        shutil.rmtree(abandoned.data.parent, ignore_errors=True)
+                _remove_abandoned()
             prepared = cluster.prepare_cluster(home, programs)
             server = cls(prepared, programs, locks, startup.ensure_running(prepared, programs, locks))
             if postgres_bin is not None:
@@ -159,3 +157,10 @@ class EmbeddedServer:
                 return True
             self._locks.users.acquire_shared()
         return self._locks.users.try_exclusive()
+
+
+def _remove_abandoned() -> None:
+    """Remove clusters of temporary homes that are gone, as tests leave them that are killed, once no server runs."""
+    for abandoned in cluster.list_abandoned():
+        if postmaster.find_server(abandoned) is None:
+            shutil.rmtree(abandoned.data.parent, ignore_errors=True)

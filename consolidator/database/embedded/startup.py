@@ -112,10 +112,7 @@ def _start_server(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> P
             socket = sockets.ensure_directory(cluster.identity, cluster.home, cluster.owner)
             sockets.remove_leftovers(socket)
             begin = cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
-            settings = {**ENFORCED_SETTINGS, "unix_socket_directories": str(socket)}
-            words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-            data = str(sockets.shorten_path(cluster.data, socket, "data"))
-            _spawn_keeper(cluster, locks, keeper, socket, [binaries.program("postgres"), "-D", data, *words])
+            _spawn_keeper(cluster, locks, keeper, socket, _command(cluster, binaries, socket))
             server = _wait_ready(cluster)
             if server is not None:
                 return server
@@ -139,6 +136,13 @@ def _ensure_keeper(server: Postmaster, cluster: Cluster, locks: ServerLocks) -> 
             _spawn_keeper(cluster, locks, keeper, server.socket, [], adopt=server.process.pid)
     finally:
         keeper.close()
+
+
+def _command(cluster: Cluster, binaries: Binaries, socket: Path) -> list[str]:
+    data = sockets.shorten_path(cluster.data, socket, "data")
+    settings = {**ENFORCED_SETTINGS, "unix_socket_directories": str(socket)}
+    words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    return [binaries.program("postgres"), "-D", str(data), *words]
 
 
 def _spawn_keeper(
