@@ -187,7 +187,11 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         kind, headers = problems.BY_STATUS.get(error.status_code, problems.INTERNAL), dict(error.headers or {})
         if kind is problems.METHOD_NOT_ALLOWED:
-            headers = {"allow": ", ".join(sorted(_allowed_methods(request)))}
+            # The router names the methods of the path's first route alone.
+            suffix = path.removeprefix(PREFIX)
+            routes = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+            methods = {method for route in routes if route.path_regex.match(suffix) for method in route.methods or ()}
+            headers = {"allow": ", ".join(sorted(methods))}
         return problem_response(kind, str(error.detail), path, headers=headers)
     if isinstance(error, (psycopg.DataError, UnicodeEncodeError)):
         return problem_response(problems.INVALID, "a name or an id holds a character that none can hold", path)
@@ -201,10 +205,3 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """Answer an error of the service itself, which is raised on to the guard: it logs it."""
     return problem_response(problems.INTERNAL, problems.INTERNAL.title, request.url.path)
-
-
-def _allowed_methods(request: Request) -> set[str]:
-    """Return the methods of every route of a request's path; the router names those of the first one alone."""
-    path = request.url.path.removeprefix(PREFIX)
-    routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
-    return {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}

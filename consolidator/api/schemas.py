@@ -241,7 +241,7 @@ class Session(RowAnswer):
         is_number = _NUMBER.fullmatch(row.agent) is not None and int(row.agent) < 2**64
         agent_id = int(row.agent) if is_number else row.agent
         own |= {"session_id": row.id, "agent_id": agent_id, "golem_id": agent_id, "started_at": row.created_at}
-        own |= {"created_at": _to_millis(row.created_at), "model": row.model or row.answered_by}
+        own |= {"created_at": int(row.created_at.timestamp() * 1000), "model": row.model or row.answered_by}
         own["context_window"] = row.context_window or find_window(row.answered_by or row.model, row.config)
         own |= {"max_cost_usd": None if row.max_cost is None else float(row.max_cost)}
         own |= {name: row.labels.get(name) for name in LABELS}
@@ -264,10 +264,6 @@ def _specified_config(row: SessionRow) -> dict[str, Any]:
         "max_cost_usdc": None if row.max_cost is None else float(row.max_cost),
     }
     return {name: value for name, value in config.items() if value is not None}
-
-
-def _to_millis(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 class SessionPage(BaseModel):
@@ -362,7 +358,7 @@ class Scratchpad(RowAnswer):
     def of(cls, row: StoredScratchpad, *, may_read: bool = True, **own: Any) -> Self:
         """Return a scratchpad as the API shows it; who may not read it is not shown its text."""
         text = row.text if may_read else None
-        at = 0 if row.set_at is None else _to_millis(row.set_at)
+        at = 0 if row.set_at is None else int(row.set_at.timestamp() * 1000)
         tokens = count_tokens(row.text)
         return super().of(row, text=text, content=text, last_updated_at=at, token_count=tokens, **own)
 

@@ -86,13 +86,10 @@ def load_command(name: str, entry: CommandEntry) -> Any:
     command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
     app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
     epilog = None if name in WITHOUT_JSON else "`--json` prints JSON for programs, nothing else."
-    app.command(name, help=_join_lines(command.__doc__ or ""), epilog=epilog)(spread(command))
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)  # a terminal breaks lines by itself
+    app.command(name, help=text, epilog=epilog)(spread(command))
     return get_group(app).commands[name]
-
-
-def _join_lines(text: str) -> str:
-    """Return paragraphs of one line each, which a terminal breaks by itself."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def take_json(args: list[str]) -> list[str]:

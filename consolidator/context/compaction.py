@@ -18,6 +18,7 @@ from consolidator.context.conversation import (
     truncate_middle,
 )
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.call_pairing import CallPairer
 from consolidator.memory.calls.operation import parse_operations
 from consolidator.memory.solutions.error_tracker import ErrorTracker
@@ -176,7 +177,7 @@ def write_digest(plan: CompactionPlan, previous: Mapping[str, Any], *, max_token
     room = max_tokens - count(before)
     first, last = 0 if before else _FIRST_REQUESTS, min(_LAST_REQUESTS, max(room // _LINE_TOKENS, 1))
     chars = min(_LINE_CHARS, room * 3 // (first + last + 3))
-    requests = [f"- {_render_line(turn.text, chars)}" for turn in plan.turns if turn.from_person]
+    requests = [f"- {shorten(redact(turn.text), chars)}" for turn in plan.turns if turn.from_person]
     if requests:
         left_out = len(requests) - first - last
         if left_out > 0:
@@ -184,7 +185,7 @@ def write_digest(plan: CompactionPlan, previous: Mapping[str, Any], *, max_token
         parts.append("\n".join(["The user said:", *requests]))
     answers = [turn for turn in plan.turns if turn.role == "assistant" and turn.text.strip()]
     if answers:
-        parts.append(f"The last answer before the cut: {_render_line(answers[-1].text, chars)}")
+        parts.append(f"The last answer before the cut: {shorten(redact(answers[-1].text), chars)}")
     return fit_text(redact("\n".join(parts)), max_tokens, count)
 
 
@@ -213,8 +214,3 @@ def _render_turn(turn: Turn, text_chars: int, call_chars: int) -> list[str]:
         lines.append(f"call {call.tool} {truncate_middle(call.arguments, call_chars // 2)}")
         lines.append(f"{'result' if call.ok else 'failed'}: {truncate_middle(call.result or '', call_chars)}")
     return lines
-
-
-def _render_line(text: str, max_chars: int) -> str:
-    line = " ".join(redact(text).split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"

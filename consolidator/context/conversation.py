@@ -99,7 +99,9 @@ class ConversationFold:
             case EventType.TOOL_RESULT:
                 self._add_result(event)
             case EventType.ERROR:
-                self._add_error(event)
+                if not event.data.get("call_id"):  # the result of a call shows its error
+                    message = truncate_middle(str(event.data.get("message") or ""), 1000)
+                    self._add_user_turn(event, f"[harness: error: {message}]")
             case EventType.POLICY_DECISION:
                 self._add_decision(event)
             case (
@@ -123,8 +125,10 @@ class ConversationFold:
         self._answer = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message_id)
         index = self._find_answer_index(event.data.get("upto_seq", event.data.get("started_seq")))
         self.turns.insert(index, self._answer)
-        if isinstance(withheld := event.data.get("held"), list):
-            self._move_after(index, set(withheld))
+        if isinstance(withheld := event.data.get("held"), list):  # messages that the answer did not see stand behind it
+            before, after = self.turns[: index + 1], self.turns[index + 1 :]
+            unseen = [turn for turn in before if turn.role == "user" and turn.seq in withheld]
+            self.turns = [*(turn for turn in before if turn not in unseen), *unseen, *after] if unseen else self.turns
 
     def _find_answer_index(self, last_seen_seq: object) -> int:
         """Return where an answer stands: before the messages that arrived while it was generated, which it missed."""
@@ -133,12 +137,6 @@ class ConversationFold:
             while index and self.turns[index - 1].role == "user" and self.turns[index - 1].seq > last_seen_seq:
                 index -= 1
         return index
-
-    def _move_after(self, index: int, withheld: set[int]) -> None:
-        """Move messages that were withheld from the answer at an index behind it."""
-        before, after = self.turns[: index + 1], self.turns[index + 1 :]
-        unseen = [turn for turn in before if turn.role == "user" and turn.seq in withheld]
-        self.turns = [*(turn for turn in before if turn not in unseen), *unseen, *after] if unseen else self.turns
 
     def _add_call(self, event: Event) -> None:
         message_id = event.data.get("message_id")
@@ -168,11 +166,6 @@ class ConversationFold:
             call.result = f"{call.result}\n[harness: {truncate_middle(str(note), 1000)}]"
         if self._answer is not None and not self._answer.message_id:
             self._answer = None  # without a message id, the next call belongs to another answer
-
-    def _add_error(self, event: Event) -> None:
-        if not event.data.get("call_id"):  # the result of a call shows its error
-            message = truncate_middle(str(event.data.get("message") or ""), 1000)
-            self._add_user_turn(event, f"[harness: error: {message}]")
 
     def _add_decision(self, event: Event) -> None:
         decision = event.data.get("decision")

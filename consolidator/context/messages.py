@@ -29,17 +29,13 @@ def render_messages(
     call_ids = _CallIds()
     messages: list[dict[str, Any]] = []
     for turn in shown:
-        for message in _render_turn(turn, message_format, tuple(map(call_ids.assign, turn.calls))):
+        form = (message_format, tuple(map(call_ids.assign, turn.calls)))
+        if turn.messages is None or turn.messages[:2] != form:  # kept for the next context: nobody may change them
+            render = _render_openai if message_format == "openai" else _render_anthropic
+            turn.messages = (*form, render(turn, form[1]))
+        for message in turn.messages[2]:
             _append_message(messages, message)
     return messages
-
-
-def _render_turn(turn: Turn, message_format: MessageFormat, call_ids: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return a turn's messages, which nobody may change: they are kept for the next context that shows the turn."""
-    if turn.messages is None or turn.messages[:2] != (message_format, call_ids):
-        render = _render_openai if message_format == "openai" else _render_anthropic
-        turn.messages = (message_format, call_ids, render(turn, call_ids))
-    return turn.messages[2]
 
 
 def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
@@ -105,18 +101,13 @@ def _render_anthropic(turn: Turn, call_ids: Sequence[str]) -> list[dict[str, Any
             "type": "tool_use",
             "id": call_id,
             "name": sanitize_tool_name(call.tool),
-            "input": _parse_arguments(call.arguments),
+            "input": json.loads(_replace_surrogates(json.dumps(json.loads(call.arguments), ensure_ascii=False))),
         }
         for call_id, call in identified
     ]
     results = [_render_anthropic_result(call_id, call) for call_id, call in identified]
     answer = [{"role": "assistant", "content": text_blocks + calls}]
     return [*answer, {"role": "user", "content": results}] if results else answer
-
-
-def _parse_arguments(arguments: str) -> Any:
-    """Return arguments as a value, with escaped lone surrogates replaced too."""
-    return json.loads(_replace_surrogates(json.dumps(json.loads(arguments), ensure_ascii=False)))
 
 
 def _render_anthropic_result(call_id: str, call: RequestedCall) -> dict[str, Any]:

@@ -75,7 +75,10 @@ class SessionTail:
         if is_fresh:
             return
         if self.events and self.events[0].seq <= upto and self.events[-1].seq >= after:
-            self._cut(upto)
+            end = self._find(upto)  # what comes after it is forgotten
+            self._fold = self._fold if self._folded_to <= upto else None
+            self.size -= sum(map(_estimate_bytes, self.events[end:]))
+            del self.events[end:], self._tokens[end:]
             last = self.events[-1]
             newer = await self._load(conn, last.seq - 1, upto)
             if newer and _is_same(newer[0], last):
@@ -93,13 +96,6 @@ class SessionTail:
     def _extend(self, newer: Sequence[Event]) -> None:
         self.events += newer
         self.size += sum(map(_estimate_bytes, newer))
-
-    def _cut(self, upto: int) -> None:
-        """Forget the events after a position."""
-        end = self._find(upto)
-        self._fold = self._fold if self._folded_to <= upto else None
-        self.size -= sum(map(_estimate_bytes, self.events[end:]))
-        del self.events[end:], self._tokens[end:]
 
     def _find(self, position: int) -> int:
         """Return the index of the first event after a position."""

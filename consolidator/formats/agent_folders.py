@@ -59,13 +59,8 @@ def log_folders(agent: str, home: Path, environment: Mapping[str, str], project:
 
     With a project only its logs, where the agent keeps them apart.
     """
-    folders = list(dict.fromkeys(_list_logs(agent, home, environment)))
+    roots = [(root.find(home, environment), root.logs) for root in _AGENTS.get(agent, ())]
+    folders = list(dict.fromkeys(folder / name for folder, names in roots for name in names))
     if agent == "claude-code" and project is not None:
         return [folder / re.sub(r"[^A-Za-z0-9]", "-", str(project)) for folder in folders]
     return folders
-
-
-def _list_logs(agent: str, home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    for root in _AGENTS.get(agent, ()):
-        folder = root.find(home, environment)
-        yield from (folder / name for name in root.logs)

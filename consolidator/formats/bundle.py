@@ -52,10 +52,6 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,18})?", value) is not None
 
 
-def _is_hash(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
-
-
 def _optional(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or is_valid(value)
 
@@ -351,7 +347,8 @@ class _BundleReader:
     def _parse_chain(self, chain: Any) -> ChainHash | None:
         if chain is None:
             return None
-        if not isinstance(chain, dict) or not _is_number(chain.get("seq")) or not _is_hash(chain.get("hash")):
+        digest = chain.get("hash") if isinstance(chain, dict) else None
+        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest) or not _is_number(chain.get("seq")):
             raise self.refuse("the session has no valid chain")
         return ChainHash(chain["seq"], chain["hash"])
 

@@ -155,7 +155,9 @@ def _extra_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _build_session(line: Mapping[str, Any], path: Path, root: Path) -> ForeignSession:
     key = line.get("key") or line.get("session_key") or _key_from_filename(path)
-    session_key = SessionKey.parse(key) if isinstance(key, str) else SessionKey(_agent_from_path(path))
+    folders = path.parts[-4:-1]  # newer versions have agents/<agent>/sessions/<file>
+    agent = folders[1] if len(folders) == 3 and folders[::2] == ("agents", "sessions") else NAME
+    session_key = SessionKey.parse(key) if isinstance(key, str) else SessionKey(agent)
     origin = line.get("id")
     is_named = origin is None or session_key.peer != origin  # a keyless one is written with its id there
     return ForeignSession(
@@ -204,12 +206,6 @@ def _key_from_filename(path: Path) -> str | None:
     match = None if has_controls(path.stem) else _KEY_IN_NAME.match(path.stem)
     parts = match[1].split("_") if match else []
     return ":".join(parts) if len(parts) == 3 or (len(parts) in (4, 5) and parts[0] == "agent") else None
-
-
-def _agent_from_path(path: Path) -> str:
-    """Return the agent of a path agents/<agent>/sessions/<file>, as newer versions have it."""
-    parts = path.parts
-    return parts[-3] if len(parts) > 3 and parts[-4] == "agents" and parts[-2] == "sessions" else NAME
 
 
 class _Claw0Reader:

@@ -100,7 +100,9 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             if isinstance(line, Problem) and session is not None:
                 session.unreadable_lines += 1
         elif NAME in line:
-            item = _parse_header(line, number)
+            item: Item = Problem(f"export version {line[NAME]!r}; this format's is {VERSION}", number)
+            if line[NAME] == VERSION:
+                item = parse_session(line, number)
             yield item
             session = EventReader.from_session(item) if isinstance(item, ForeignSession) else None
         elif session is None:
@@ -110,12 +112,6 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         else:
             session = None
             yield Problem("an event of another session, whose header line could not be read", number)
-
-
-def _parse_header(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
-    if line[NAME] != VERSION:
-        return Problem(f"export version {line[NAME]!r}; this format's is {VERSION}", number)
-    return parse_session(line, number)
 
 
 def parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:

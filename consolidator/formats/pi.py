@@ -85,18 +85,15 @@ class _Session:
         else:
             drafted = list(_draft_entry(line))
             if self._branches:
-                self._note_last_item(line, f"{_make_key(line)}/{len(drafted) - 1}" if drafted else None)
+                before = self._last_items.get(str(line.get("parentId")))
+                last = (f"{_make_key(line)}/{len(drafted) - 1}", None) if drafted else before
+                if last is not None:
+                    self._last_items[str(line.get("id"))] = last
             if drafted:
                 yield self._conversation(line)
             for event_type, values in drafted:
                 is_own = self._is_openclaws and event_type is EventType.USER_MESSAGE and _is_openclaws(values["text"])
                 yield event_type, {**values, "origin": "harness"} if is_own else values
-
-    def _note_last_item(self, line: Mapping[str, Any], key: str | None) -> None:
-        before = self._last_items.get(str(line.get("parentId")))
-        last = before if key is None else (key, None)
-        if last is not None:
-            self._last_items[str(line.get("id"))] = last
 
     def _conversation(self, line: Mapping[str, Any], *, begins: bool = False) -> Conversation:
         """Return the session of an entry, which is a fork where it stands on an abandoned branch."""
@@ -185,7 +182,10 @@ def _draft_message(message: Mapping[str, Any]) -> drafts.Drafts:
     elif role == "assistant":
         yield from _draft_answer(message)
     elif role == "toolResult":
-        yield _build_result(message, text)
+        failed = message.get("isError") is True
+        has_timed_out = failed and _TIMEOUT.search(text)
+        reason = "timeout" if has_timed_out else "aborted" if failed and _ABORTION.search(text) else None
+        yield drafts.result(message.get("toolCallId"), message.get("toolName"), text, failed=failed, reason=reason)
     elif role == "bashExecution":  # a person ran it with "!"
         fields = {key: message.get(key) for key in ("command", "output", "cancelled")}
         yield EventType.POLICY_DECISION, {"decision": "command_run", "exit_code": message.get("exitCode"), **fields}
@@ -219,10 +219,3 @@ def _draft_block(block: Mapping[str, Any], model: Any) -> drafts.Drafts:
         yield EventType.THINKING_START, {"text": block.get("thinking"), "model": model}
     elif kind == "toolCall":
         yield drafts.call(block.get("id"), block.get("name"), block.get("arguments"))
-
-
-def _build_result(message: Mapping[str, Any], text: str) -> drafts.Draft:
-    failed = message.get("isError") is True
-    is_aborted = failed and not _TIMEOUT.search(text) and _ABORTION.search(text)
-    reason = "aborted" if is_aborted else "timeout" if failed and _TIMEOUT.search(text) else None
-    return drafts.result(message.get("toolCallId"), message.get("toolName"), text, failed=failed, reason=reason)

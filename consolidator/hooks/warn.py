@@ -60,7 +60,11 @@ def main(arguments: list[str]) -> None:
             answer["updatedInput"] = {**body["tool_input"], "command": corrected}
         os.write(1, json.dumps({"hookSpecificOutput": answer}).encode() + b"\n")
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
-        _append(directory, json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n")
+        record = json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        target = os.open(os.path.join(directory, WARNED), flags, 0o600)
+        if os.fstat(target).st_size + len(record) <= MAX_FILE:
+            os.write(target, record)
         return
 
 
@@ -218,14 +222,6 @@ def _load(directory: str) -> bytes:
         return b""
     warnings = _read(source, MAX_FILE + 1)
     return warnings if warnings.startswith(HEADER) and len(warnings) <= MAX_FILE else b""
-
-
-def _append(directory: str, line: bytes) -> None:
-    """Add a line to what was said, as far as there is room."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    target = os.open(os.path.join(directory, WARNED), flags, 0o600)
-    if os.fstat(target).st_size + len(line) <= MAX_FILE:
-        os.write(target, line)
 
 
 def _read(source: int, limit: int) -> bytes:

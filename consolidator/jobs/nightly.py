@@ -130,7 +130,10 @@ class JobRunner(JobContext):
                 trigger=trigger,
                 owner=ledger.owner,
                 now=now,
-                arguments=_to_json(arguments),
+                arguments={
+                    key: value if isinstance(value, (str, int, list, dict, bool)) else str(value)
+                    for key, value in arguments.items()
+                },
             )
             if run.status in ENDED and not 0 < run.deaths < MAX_ATTEMPTS:
                 return None
@@ -193,13 +196,6 @@ def configured_sources(settings: Settings) -> list[ImportSource]:
         log_format = None if name == "auto" else get_format(name)
         sources.append(ImportSource(Path(path).expanduser(), log_format))
     return sources
-
-
-def _to_json(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value if isinstance(value, (str, int, list, dict, bool)) else str(value)
-        for key, value in arguments.items()
-    }
 
 
 def model_line(report: Mapping[str, Any]) -> str | None:

@@ -99,7 +99,9 @@ def choose_model(settings: Settings) -> ModelChoice:
         return ModelChoice("configured", name, place, window)
     if not settings.find_model:
         return ModelChoice("none", None, "rules only")
-    if (local := _choose_configured_server(settings) or _choose_local_server(settings)) is not None:
+    server = _find_configured_server(settings)
+    local = None if server is None else _choose_of(str(settings.openai_base_url), server, settings, is_named=True)
+    if (local := local or _choose_local_server(settings)) is not None:
         return local
     for allowed, permission in load_permissions(settings.home).items():
         if permission.is_agreed and allowed in AGENT_COMMANDS:
@@ -117,12 +119,6 @@ def _find_configured_server(settings: Settings) -> dict[str, Any] | None:
         return None
     server: dict[str, Any] = next((row for row in _table()["server"] if row["port"] == url.port), {})
     return {**server, "port": url.port or 80}
-
-
-def _choose_configured_server(settings: Settings) -> ModelChoice | None:
-    """Return a model of the loopback server that OPENAI_BASE_URL names, where no model is named."""
-    server = _find_configured_server(settings)
-    return None if server is None else _choose_of(str(settings.openai_base_url), server, settings, is_named=True)
 
 
 def _choose_local_server(settings: Settings) -> ModelChoice | None:

@@ -85,8 +85,11 @@ def to_entry(event: Event) -> Entry | None:
             return Entry("person" if is_person else "harness", seq, at, who, to_text(data.get("text")), marks)
         case EventType.ASSISTANT_RESPONSE:
             marks = [str(data["model"])] if data.get("model") else []
-            marks += _describe_usage(data.get("usage"))
-            marks += _describe_cost(data.get("model"), data.get("usage"))
+            sizes = usage if isinstance(usage := data.get("usage"), Mapping) else {}
+            tokens = {name: sizes.get(name) for name in ("input", "cached", "output")}
+            marks += [f"{size:,} {name}" for name, size in tokens.items() if isinstance(size, int) and size]
+            if (cost := price_answer(data.get("model"), usage)) is not None:  # by the model's price now
+                marks.append(f"${cost:.4f}" if cost >= Decimal("0.0001") or not cost else "below $0.0001")
             marks += ["interrupted"] if data.get("finish") == "interrupted" else []
             return Entry("agent", seq, at, "agent", to_text(data.get("text")), marks)
         case EventType.TOOL_CALL:
@@ -123,19 +126,6 @@ def _to_note(event: Event) -> Entry:
     text = " · ".join([words, *(to_text(value)[:2000] for value in named if value not in (None, "", {}, []))])
     child = data.get("child")
     return Entry("note", event.seq, event.occurred_at, "", text, child=child if isinstance(child, str) else None)
-
-
-def _describe_usage(usage: Any) -> list[str]:
-    if not isinstance(usage, Mapping):
-        return []
-    sizes = {name: usage.get(name) for name in ("input", "cached", "output")}
-    return [f"{size:,} {name}" for name, size in sizes.items() if isinstance(size, int) and size]
-
-
-def _describe_cost(model: Any, usage: Any) -> list[str]:
-    """Return what an answer cost, by its model's price now; nothing where that is not known."""
-    cost = price_answer(model, usage)
-    return [] if cost is None else [f"${cost:.4f}" if cost >= Decimal("0.0001") or not cost else "below $0.0001"]
 
 
 def show_arguments(arguments: Any) -> str:

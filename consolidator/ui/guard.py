@@ -131,17 +131,14 @@ class PageGuard:
                 raise PageProblem(401, "You are not logged in here", advice)
             request.state.login = login
             if request.method not in ("GET", "HEAD"):
-                self._check_origin(request)
+                origin = request.headers.get("origin")
+                if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+                    raise PageProblem(403, "This form was sent by another site", "Nothing was changed.")
                 request.state.form = form = await _read_form(request)
                 if not login.is_form_token(form.pop("form_token", "")):
                     advice = "Go back, load the page again, and send the form once more. Nothing was changed."
                     raise PageProblem(403, "This form is not from this page, or it is too old", advice)
         await self.app(scope, request.receive, send)
-
-    def _check_origin(self, request: Request) -> None:
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            raise PageProblem(403, "This form was sent by another site", "Nothing was changed.")
 
 
 async def _read_form(request: Request) -> dict[str, str]:

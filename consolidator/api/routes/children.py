@@ -106,11 +106,6 @@ class Spawn(Input):
         description="names the call, which has one sub-agent for ever; by default the Idempotency-Key",
     )
 
-    def to_request(self) -> SpawnRequest:
-        """Return it as the service takes it."""
-        named = self.model_dump(exclude={"call_id", "max_cost_usd"})
-        return SpawnRequest(**named, max_cost=self.max_cost_usd)
-
 
 CheckpointId = Annotated[
     str, Path(min_length=1, max_length=200, description="a checkpoint's id", examples=["01K0B1C2D3E4F5G6H7J8K9M0N1"])
@@ -191,9 +186,12 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
         raise Problem(problems.UNAVAILABLE, "this process drives no sessions, and so spawns none")
     call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
 
+    named = body.model_dump(exclude={"call_id", "max_cost_usd"})
+    request = SpawnRequest(**named, max_cost=body.max_cost_usd)
+
     async def work(database: Database) -> Answer:
         row, result = await start_sub_agent(
-            replace(harness, database=database), session_id, body.to_request(), call_id=call_id, viewer=call.viewer
+            replace(harness, database=database), session_id, request, call_id=call_id, viewer=call.viewer
         )
         shown = SubAgent.of(row, result)
         if not call.viewer.may("read"):

@@ -193,11 +193,6 @@ class BranchOptions(ChildOptions):
         bool, typer.Option("--live-tools", help="Run tools with side effects, too; otherwise they are dry runs.")
     ] = False
 
-    def to_request(self, message: str | None) -> BranchRequest:
-        """Return the request for a branch. Raises UsageError."""
-        kind, overrides = cast(BranchKind, self.kind), self.to_overrides()
-        return BranchRequest(kind=kind, message=message, at=self.at, overrides=overrides, live_tools=self.live_tools)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchActions:
@@ -235,7 +230,11 @@ def branch_command(
         line = f"branch {row.id} has ended; `consolidator session events {row.id} --as replay` shows it again"
         emit(row, line, encode=describe_branch)
     else:
-        _create(session, options.to_request(message), driver)
+        kind, overrides = cast(BranchKind, options.kind), options.to_overrides()
+        request = BranchRequest(
+            kind=kind, message=message, at=options.at, overrides=overrides, live_tools=options.live_tools
+        )
+        _create(session, request, driver)
 
 
 def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:

@@ -290,13 +290,6 @@ class ContextOptions:
     memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
     tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
 
-    def to_options(self) -> PreviewOptions:
-        """Return the options for the service. Raises UsageError."""
-        toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
-        return PreviewOptions(
-            self.strategy, self.budget, self.last, self.message_format, self.memory, toolbox.definitions()
-        )
-
 
 def context_command(
     session: SessionName,
@@ -308,7 +301,10 @@ def context_command(
 
     Options you omit default to the session's own.
     """
-    preview = options.to_options()
+    toolbox = Toolbox([tool for name in options.tools or () for tool in load_tools(name)])
+    preview = PreviewOptions(
+        options.strategy, options.budget, options.last, options.message_format, options.memory, toolbox.definitions()
+    )
     context, row = run_configured(preview_context, session, preview)
     emit(
         context,

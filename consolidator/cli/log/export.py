@@ -27,7 +27,6 @@ from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.clients.user_service import plan_removal
 from consolidator.service.database import Database
 from consolidator.service.log.erasure import (
-    ErasurePlan,
     describe_everything,
     erase_everything,
     erase_sessions,
@@ -133,8 +132,11 @@ def erase_command(
         raise UsageError("name either --session or --peer")
 
     plan = run(plan_erasure, session=session, peer=peer)
-    if not yes:
-        _confirm(plan)  # outside of an event loop, which would not end before the question is answered
+    if not yes:  # asked outside of an event loop, which would not end before the question is answered
+        for each in plan.sessions[:20]:
+            print_note(f"{each.id}  {each.kind:<9} {each.events:>7} events  {shorten(each.origin, 80)}")
+        count = f"{pluralize(len(plan.sessions), 'session')} with {pluralize(plan.events, 'event')}"
+        confirm(f"Erase {count}, for good?", _REFUSAL)
     report = run_configured(erase_sessions, plan, reason=reason)
     emit(report, _print_report)
 
@@ -171,11 +173,3 @@ def _erase_everything(*, is_agreed: bool) -> None:
     if left:
         print_note(f"what is no part of consolidator stays there: {', '.join(path.name for path in left)}")
     print_note("agents' settings are not part of it: `consolidator uninstall` takes our part out of them")
-
-
-def _confirm(plan: ErasurePlan) -> None:
-    """Show sessions and ask whether to erase them; raise Interrupted if the answer is no or there is none."""
-    for session in plan.sessions[:20]:
-        print_note(f"{session.id}  {session.kind:<9} {session.events:>7} events  {shorten(session.origin, 80)}")
-    question = f"Erase {pluralize(len(plan.sessions), 'session')} with {pluralize(plan.events, 'event')}, for good?"
-    confirm(question, _REFUSAL)

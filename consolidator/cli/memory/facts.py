@@ -111,7 +111,9 @@ def facts_command(
     elif actions.review:
         emit(run(list_quarantined, agent=owner.agent, limit=limit), _QUARANTINED)
     elif options.rejected:
-        _list_rejected(MemoryFilter(**owner.values(), query=query, limit=limit), options)
+        if options.as_of or options.valid_at or options.history:
+            raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
+        emit(run(list_rejected, MemoryFilter(**owner.values(), query=query, limit=limit)), _REJECTED)
     else:
 
         async def load(database: Database) -> list[FactRow]:
@@ -119,13 +121,6 @@ def facts_command(
             return await list_facts(database, FactFilter(**owner.values(), query=query, limit=limit, **filters))
 
         emit(run(load), _print_flagged if options.flagged else _FACTS)
-
-
-def _list_rejected(filters: MemoryFilter, options: FactOptions) -> None:
-    """Print the candidates that may not become facts."""
-    if options.as_of or options.valid_at or options.history:
-        raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
-    emit(run(list_rejected, filters), _REJECTED)
 
 
 def _print_flagged(facts: Sequence[FactRow]) -> None:

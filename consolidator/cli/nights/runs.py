@@ -96,7 +96,10 @@ def run_command(
     if job == REINDEX:
         if dry_run or older_than is not None:
             raise UsageError("--older-than and --dry-run require the job retention")
-        _reindex(vectors=force)
+        report = run_job("indexing", lambda context: reindex(context, vectors=force))
+        emit(report, _print_reindexed)
+        if report["status"] == "failed":
+            raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
         return
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
     if dry_run:
@@ -106,14 +109,6 @@ def run_command(
             report = run_job(job, lambda context: run_night_job(context, name, older_than=age, force=force))
     emit(report, lambda report: _print_report(report, dry_run=dry_run))
     _check_report(report)
-
-
-def _reindex(*, vectors: bool) -> None:
-    """Rebuild recall's index from the turns and facts that are kept."""
-    report = run_job("indexing", lambda context: reindex(context, vectors=vectors))
-    emit(report, _print_reindexed)
-    if report["status"] == "failed":
-        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
 
 
 def _print_reindexed(report: dict[str, Any]) -> None:
@@ -213,19 +208,14 @@ def runs_command(
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
     if retry or discard:
-        _retry(run_id, discard=discard)
+        report = run_configured(retry_dead_letters, run_or_letter_id=run_id, discard=discard)
+        emit(report, f"{report['settled']} settled, {report['remaining']} still cannot be learned from")
+        if report["remaining"]:
+            raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
     elif run_id is None:
         emit(run(list_runs, job=job, limit=limit or 20), _RUNS)
     else:
         emit(run(load_run, run_id, limit=limit or 50), _print_run)
-
-
-def _retry(run_or_letter_id: str | None, *, discard: bool) -> None:
-    """Settle the dead letters of a run, one of them, or all that are open."""
-    report = run_configured(retry_dead_letters, run_or_letter_id=run_or_letter_id, discard=discard)
-    emit(report, f"{report['settled']} settled, {report['remaining']} still cannot be learned from")
-    if report["remaining"]:
-        raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
 
 
 def _print_run(run: dict[str, Any]) -> None:

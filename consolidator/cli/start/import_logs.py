@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,8 +58,11 @@ def import_command(
     Without a path it searches the places where agents leave their logs on this machine. Exit code 6 if the paths hold
     no log. The format may also stand before the paths: `import codex FILE`.
     """
-    log_format, files = _parse_arguments(paths or [], format_name)
-    sources = select_sources(log_format, files)
+    words = paths or []
+    if words and format_name is None and words[0] in ("auto", *FORMATS) and not Path(words[0]).exists():
+        format_name, words = words[0], words[1:]
+    files = [parse_path(word) for word in words]
+    sources = select_sources(format_name or "auto", files)
     if report_only:
         print_line(inspect_sources(sources).describe_unknown())
         return
@@ -79,13 +82,6 @@ def import_command(
         raise ImportRefused(report.damaged_bundles[0])
     if files and (reason := _find_failure(report)):
         raise ImportRefused(reason)
-
-
-def _parse_arguments(words: Sequence[str], format_name: str | None) -> tuple[str, list[Path]]:
-    """Return the format and the paths; a first word that names a format and no file is the format."""
-    if words and format_name is None and words[0] in ("auto", *FORMATS) and not Path(words[0]).exists():
-        format_name, words = words[0], words[1:]
-    return format_name or "auto", [parse_path(word) for word in words]
 
 
 def _find_failure(report: ImportReport) -> str | None:
@@ -133,20 +129,14 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
         print_line(
             f"and {pluralize(report.problem_count - len(report.problems), 'more line')} not understood", style="yellow"
         )
-    if are_named:
-        _print_assumption(report)
-    if report.events:
-        print_note("the next night learns from it; `consolidator run consolidation` does so now")
-
-
-def _print_assumption(report: ImportReport) -> None:
-    """Say whose the imported sessions were taken to be, where the logs do not name everybody."""
-    if report.assumed:
+    if are_named and report.assumed:  # whose the sessions were taken to be, where the logs do not name everybody
         count = pluralize(len(report.assumed), "new session")
         whose = "yours, as the logs name nobody (`--from NAME`: another person's)" if report.person is None else None
         print_line(f"assumed: {count}: {whose or report.person}")
-    if report.person is not None and (report.unchanged or report.repeated):
+    if are_named and report.person is not None and (report.unchanged or report.repeated):
         print_line("what was imported before stays whose it was; `consolidator erase` removes it", style="yellow")
+    if report.events:
+        print_note("the next night learns from it; `consolidator run consolidation` does so now")
 
 
 def _print_bundle(imported: Mapping[str, Any]) -> None:

@@ -61,7 +61,9 @@ class _Transcript:
 
     def __init__(self, path: Path) -> None:
         folder = path.parents[2] if path.parent.name == "logs" else path
-        self._parent = _find_parents(_list_transcripts(folder.parent)).get(folder.name)
+        files = sorted(folder.parent.glob("*/.system_generated/logs/*.jsonl")) if folder.parent.name == "brain" else []
+        transcripts = tuple((file, file.lstat().st_mtime_ns) for file in files)
+        self._parent = _find_parents(transcripts).get(folder.name)
         self._session = Conversation(
             folder.name if folder != path else path.stem, cwd=_find_directory(path), parent=self._parent
         )
@@ -81,7 +83,8 @@ class _Transcript:
             for place, call in enumerate(drafts.objects_of(step.get("tool_calls")), start=1):
                 call_id = str(step["step_index"] + place)
                 self._tools[call_id] = drafts.text_of(call.get("name"))
-                yield drafts.call(call_id, call.get("name"), _read_arguments(call.get("args")))
+                arguments = {name: _read_value(value) for name, value in drafts.object_of(call.get("args")).items()}
+                yield drafts.call(call_id, call.get("name"), arguments)
         elif source == "MODEL" and step.get("status") == "RUNNING":
             yield Skipped("running")  # a message tells its result
         elif source == "MODEL":
@@ -116,12 +119,8 @@ class _Transcript:
         )
 
 
-def _read_arguments(arguments: Any) -> Any:
-    """Return a call's arguments: each value is a text of JSON, or one that only looks so."""
-    return {name: _read_value(value) for name, value in drafts.object_of(arguments).items()}
-
-
 def _read_value(value: Any) -> Any:
+    """Return an argument of a call: it is a text of JSON, or one that only looks so."""
     is_text = isinstance(value, str) and value[:1] == value[-1:] == '"' and len(value) > 1
     return (parse_container(f"[{value}]") or [value])[0] if is_text else value
 
@@ -136,16 +135,9 @@ def _find_directory(path: Path) -> str | None:
     return next((name for name in named if "/.gemini/" not in name.replace("\\", "/") + "/"), None)
 
 
-def _list_transcripts(brain: Path) -> tuple[tuple[Path, int], ...]:
-    """Return the transcripts of a brain, and when each changed."""
-    if brain.name != "brain":
-        return ()
-    return tuple((file, file.lstat().st_mtime_ns) for file in sorted(brain.glob("*/.system_generated/logs/*.jsonl")))
-
-
 @lru_cache(maxsize=4)
 def _find_parents(transcripts: tuple[tuple[Path, int], ...]) -> dict[str, str]:
-    """Return the parent of each conversation that a sub-agent had."""
+    """Return the parent of each conversation that a sub-agent had; of transcripts, with when each changed."""
     parents: dict[str, str] = {}
     for path, _ in transcripts:
         with suppress(OSError), open_log(path) as file:

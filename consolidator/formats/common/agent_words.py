@@ -60,18 +60,16 @@ def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
                 yield replace(item, data={**item.data, "origin": "harness"})
                 if is_plan and not is_abandoned:
                     key = f"{item.key}/accepted"
-                    yield replace(item, key=key, type=EventType.APPROVAL_GRANTED, data=_approval(item))
+                    # It names no call, which the session that made the plan has.
+                    approval = {name: item.data[name] for name in ("occurred_at",) if name in item.data}
+                    approval["approves"] = "plan"
+                    yield replace(item, key=key, type=EventType.APPROVAL_GRANTED, data=approval)
                 continue
         yield item
 
 
 def _is_persons(item: ForeignEvent) -> bool:
     return bool(item.data.get("origin", "user") == "user")
-
-
-def _approval(item: ForeignEvent) -> dict[str, Any]:
-    """Return the approval of a plan: it names no call, which the session that made the plan has."""
-    return {name: item.data[name] for name in ("occurred_at",) if name in item.data} | {"approves": "plan"}
 
 
 class _CallInputs:
@@ -94,7 +92,7 @@ class _CallInputs:
         while pending:
             value = pending.pop()
             if isinstance(value, str):
-                self._texts.append(_squeeze(value))
+                self._texts.append(" ".join(value.split()))
                 self._chars += len(self._texts[-1])
             elif isinstance(value, Mapping):
                 pending.extend(value.values())
@@ -106,7 +104,7 @@ class _CallInputs:
 
     def contain(self, message: str) -> bool:
         """Tell whether a message stands in an input; one may also be a slash command with the message behind it."""
-        text = _squeeze(message)
+        text = " ".join(message.split())
         if not text:
             return False
         if self._lines is None:
@@ -114,8 +112,3 @@ class _CallInputs:
         if len(text.encode("utf-8", "replace")) >= _MIN_EXCERPT_BYTES:
             return text in self._lines
         return f"\n{text}\n" in self._lines or re.search(rf"\n/[^ \n]* {re.escape(text)}\n", self._lines) is not None
-
-
-def _squeeze(text: str) -> str:
-    """Return a text as one line."""
-    return " ".join(text.split())

@@ -71,13 +71,10 @@ def is_failure(text: str) -> bool:
     if _TOOL_FAILURE.match(body) or is_timeout(body):
         return True
     lines = [line for line in body.split("\n") if line.strip()]
-    return _EXIT_CODE.match(lines[-1]) is not None or _ends_in_traceback(body, lines) or _has_only_complaints(lines)
-
-
-def _ends_in_traceback(body: str, lines: list[str]) -> bool:
-    """Tell whether the output begins with a traceback, or contains one and ends with its exception."""
     traceback = _TRACEBACK.search(body)
-    return traceback is not None and (traceback.start() == 0 or _EXCEPTION.match(lines[-1]) is not None)
+    if traceback is not None and (traceback.start() == 0 or _EXCEPTION.match(lines[-1]) is not None):
+        return True
+    return _EXIT_CODE.match(lines[-1]) is not None or _has_only_complaints(lines)
 
 
 def _has_only_complaints(lines: list[str]) -> bool:

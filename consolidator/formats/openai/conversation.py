@@ -82,14 +82,11 @@ class ConversationNames:
             if isinstance(name, int) and not isinstance(name, bool):
                 return f"{self._stem}#{name}", agent
         if record.get("task_id") is not None:
-            return self._number_repeat(f"{self._stem}#{record['task_id']}/{record.get('trial', 0)}"), agent
+            origin = f"{self._stem}#{record['task_id']}/{record.get('trial', 0)}"
+            runs_before = self._occurrences.get(origin, 0)  # of one task in one file
+            self._occurrences[origin] = runs_before + 1
+            return f"{origin}/{runs_before}" if runs_before else origin, agent
         return self._relative_path if index is None else f"{self._relative_path}#{index}", agent
-
-    def _number_repeat(self, origin: str) -> str:
-        """Number the second and later runs of one task in one file."""
-        occurrence = self._occurrences.get(origin, 0)
-        self._occurrences[origin] = occurrence + 1
-        return f"{origin}/{occurrence}" if occurrence else origin
 
 
 class ChatRecord:
@@ -112,7 +109,10 @@ class ChatRecord:
     def read_message(self, message: Any, line: int | None) -> Iterator[Item]:
         """Yield the items of the next message."""
         role = message.get("role") if isinstance(message, dict) else None
-        if not self._is_refused and role == "user" and _is_clines(message):
+        content = message.get("content") if role == "user" else None
+        parts = content if isinstance(content, list) else [content]
+        # Cline and Roo Code end all that they send as the person's with a block.
+        if not self._is_refused and any(_CLINE_BLOCK.search(extract_text(part)) for part in parts):
             self._is_refused = True
             yield Problem(CLINE_PROBLEM, line)
         if self._is_refused:
@@ -215,13 +215,6 @@ class ChatRecord:
         call, tool = open_call or (str(call_id or name or ""), name if isinstance(name, str) else None)
         is_error = message.get("error") is True or message.get("is_error") is True or is_failed_result(text)
         return drafts.result(call, tool, text, failed=is_error)
-
-
-def _is_clines(message: Mapping[str, Any]) -> bool:
-    """Tell whether a message ends with the block that Cline and Roo Code add to all that they send as the person's."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return any(_CLINE_BLOCK.search(extract_text(part)) is not None for part in parts)
 
 
 def _find_goal(record: Mapping[str, Any]) -> str | None:

@@ -85,7 +85,8 @@ def build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> Dra
     output = next((item[key] for key in _RESULT_KEYS if item.get(key) is not None), None)
     error = extract_text(item.get("error"))
     text = error or _extract_output(output)
-    outcomes = [_outcome_of(part) for part in output] if isinstance(output, list) else []
+    parts = [part.get("outcome") for part in output if isinstance(part, Mapping)] if isinstance(output, list) else []
+    outcomes = [outcome for outcome in parts if isinstance(outcome, Mapping)]
     reason = (
         "rejected"
         if text.strip() == _REJECTED
@@ -117,8 +118,3 @@ def _extract_output(output: Any) -> str:
     if any(isinstance(output.get(key), str) for key in _MEDIA_KEYS):
         return f"[{output.get('type', 'file')}]"
     return json.dumps(output, ensure_ascii=False)
-
-
-def _outcome_of(part: Any) -> Mapping[str, Any]:
-    outcome = part.get("outcome") if isinstance(part, Mapping) else None
-    return outcome if isinstance(outcome, Mapping) else {}

@@ -34,7 +34,6 @@ from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
-from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
 from consolidator.store.queries import row_values
@@ -374,7 +373,9 @@ class Intake:
         heads = await sessions.lock(conn, locked)
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
-        driven = {row.id for row in await sessions.get_each(conn, sorted(own)) if _is_driven_here(row)}
+        # The runtime has driven or opened these: a file must not put words into them.
+        ours = [row for row in await sessions.get_each(conn, sorted(own)) if not row.is_driven_elsewhere]
+        driven = {row.id for row in ours if row.lease_epoch or row.config or row.pending}
         opened = {name: buffers[origins[name]].file for name in sorted(new_events)}
         await self._open_sessions(conn, [(name, origins[name], file) for name, file in opened.items()], own, now)
         if self._is_own_export:  # only these say at which event of its parent a session began
@@ -571,11 +572,6 @@ def _exported_columns(exported: Any) -> dict[str, Any]:
         "pruned_to": pruned_to,
         "simulated": values.get("simulated") is True,
     }
-
-
-def _is_driven_here(session: SessionRow) -> bool:
-    """Tell whether the runtime has driven or opened a session: a file must not put words into it."""
-    return not session.is_driven_elsewhere and bool(session.lease_epoch or session.config or session.pending)
 
 
 def name_author(item: ForeignEvent, format_name: str) -> str:

@@ -210,7 +210,7 @@ class FactReader:
 
         Observations are those that the sessions before it have shown, in this night, too.
         """
-        scope = _scope_of(session)
+        scope = facts.RelationScope(session.agent, session.project, session.peer)
         async with self.calls.database.connection() as conn:
             if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
@@ -226,7 +226,7 @@ class FactReader:
     def note_observed(self, session: SessionContext, chunk: TranscriptChunk, answer: dict[str, Any]) -> None:
         """Remember what a session's part of an answer shows, for the questions after it."""
         proposals = read_observations(chunk, answer, FactExtractor(session, model_extractor(self.model), self.revision))
-        observed = self._observed.setdefault(_scope_of(session), {})
+        observed = self._observed.setdefault(facts.RelationScope(session.agent, session.project, session.peer), {})
         for shown in proposals.candidates:
             if shown.quarantined is None:
                 item = KnownObservation(shown.subject, shown.predicate, shown.value, shown.sentence)
@@ -418,10 +418,6 @@ class SharedReader:
             for chunk, answer in zip(group, answers, strict=True):
                 if answer is not None:
                     reader.note_observed(replace(session, session_id=chunk.session_id), chunk.chunk, answer)
-
-
-def _scope_of(session: SessionContext) -> facts.RelationScope:
-    return facts.RelationScope(session.agent, session.project, session.peer)
 
 
 def _words_of(rows: Sequence[facts.SessionWordsRow]) -> ProjectWords:

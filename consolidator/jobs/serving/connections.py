@@ -79,10 +79,6 @@ class OpenConnections:
         self.open[connection] = address
         return True
 
-    def remove(self, connection: BoundedConnection) -> None:
-        """Remove a connection that is closed."""
-        self.open.pop(connection, None)
-
 
 def host_name(header: str) -> str | None:
     """Return the name in a header Host, in lower case and without its port; None where it is no host."""
@@ -175,7 +171,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection that is closed."""
-        self._connections.remove(self)
+        self._connections.open.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)

@@ -71,8 +71,12 @@ async def preview_context(
     """Return what the model would see of a session now, and the session; of its memory what the viewer reaches."""
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
+        message = None
+        if options.with_recall:
+            lineage = await load_lineage(conn, session.id, session)
+            message = await generation.get_last_user_text(conn, lineage, upto=session.head)
     config = session.config
-    recalled = await _recall_for_last_message(database, settings, session, viewer) if options.with_recall else None
+    recalled = await recall_for_message(database, settings, session, message, viewer=viewer) if message else None
     strategy = options.strategy or config.get("strategy") or "budget"
     model = compared_model(settings, session) or settings.model or ""
     request = ContextRequest(
@@ -148,15 +152,6 @@ def _before_agent(events: Sequence[Event], at: int) -> int:
             break
         at = event.seq - 1
     return at
-
-
-async def _recall_for_last_message(
-    database: Database, settings: Settings, session: SessionRow, viewer: Viewer
-) -> str | None:
-    async with database.connection() as conn:
-        lineage = await load_lineage(conn, session.id, session)
-        message = await generation.get_last_user_text(conn, lineage, upto=session.head)
-    return await recall_for_message(database, settings, session, message, viewer=viewer) if message else None
 
 
 async def compact_session(

@@ -94,14 +94,6 @@ def read_working_directory(payload: Payload, _: str) -> str | None:
     return cwd if isinstance(cwd, str) else None
 
 
-def read_claude_code_directory(payload: Payload, project: str) -> str | None:
-    """Return the project's directory, which Claude Code's hooks are told in their environment.
-
-    Cursor runs the hooks in Claude Code's settings, too: its sessions are none of Claude Code's.
-    """
-    return None if "cursor_version" in payload else project or read_working_directory(payload, project)
-
-
 def read_cursor_directory(payload: Payload, project: str) -> str | None:
     """Return the first root of the workspace, else what the environment or a call says."""
     roots = payload.get("workspace_roots")
@@ -184,7 +176,10 @@ CLAUDE_CODE = Client(
     servers_file=lambda home, environment, _: Path(environment.get("CLAUDE_CONFIG_DIR") or home, ".claude.json"),
     servers=JsonServers(by_project=True, more=(("type", "stdio"),)),
     read_error=read_claude_code_error,
-    read_directory=read_claude_code_directory,
+    # Its hooks are told the directory in their environment. Cursor runs the hooks in its settings, too.
+    read_directory=lambda payload, project: (
+        None if "cursor_version" in payload else project or read_working_directory(payload, project)
+    ),
 )
 CODEX = Client(
     name="codex",
@@ -239,11 +234,6 @@ def _googles(name: str, title: str, prompt: str, call: str, compaction: str) -> 
     )
 
 
-def render_copilots(event: str, text: str) -> dict[str, Any] | str:
-    """Return an answer as Copilot CLI reads it; beside a failure it shows what is printed as it is."""
-    return text if event == "PostToolUseFailure" else {"additionalContext": text}
-
-
 def _find_opencode(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
     folder = project or agent_folder("opencode", home, environment)
     with_comments = folder / "opencode.jsonc"
@@ -265,7 +255,7 @@ COPILOT = Client(  # event names with a capital: then its payloads have Claude C
     servers=JsonServers(more=(("type", "local"), ("tools", ["*"]))),
     new_hooks_file='{\n  "version": 1\n}\n',
     read_error=read_copilot_error,
-    render=render_copilots,
+    render=lambda event, text: text if event == "PostToolUseFailure" else {"additionalContext": text},  # shown as it is
     log="{session}/events.jsonl",
 )
 KIMI = Client(  # it shows its agent what a hook prints at a prompt, and at no other moment

@@ -88,15 +88,10 @@ async def answer_hook(
         return None
     project, place = await find_checkout(database, PurePath(call.project))
     place = call.place or place or call.project
-    situation = replace(call, directory=_below(place, call.directory), place=place, shown=shown)
+    below = place_below(call.directory or "/", place)  # "" for the project itself, absolute for a place elsewhere
+    situation = replace(call, directory=None if is_absolute(below) else below, place=place, shown=shown)
     moment = "session_start" if call.moment == "prompt" and not was_briefed else call.moment
     return await brief(database, moment, MemoryScope(call.agent, project or call.project, OWNER), situation)
-
-
-def _below(project: str, directory: str | None) -> str | None:
-    """Return where a directory lies below a project; "" for the project itself, None for one elsewhere."""
-    place = place_below(directory or "/", project)
-    return None if is_absolute(place) else place
 
 
 async def load_shown(database: Database, call: HookCall) -> tuple[set[str], bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,8 @@ async def blame_path(database: Database, path: str, project: str) -> dict[str, A
         failures: list[dict[str, Any]] = []
         for session, call in history.calls():
             named = [call.path, *(path for segment in call.segments for path in segment.paths)]
-            if not _names(name, (session.relative(each) for each in named)):
+            places = [below for each in named if (below := session.relative(each)) is not None]
+            if not any(below == name or below.endswith(f"/{name}") for below in places):
                 continue
             place = {"session_id": session.session_id, "agent": session.agent, "at": call.at}
             if call.kind == "edit" and call.ok:
@@ -109,7 +109,3 @@ async def blame_path(database: Database, path: str, project: str) -> dict[str, A
         "decisions": [{"id": fact.id, "text": fact.sentence} for fact in facts if file in fact.sentence],
         "failures": sorted(failures, key=lambda failure: failure["at"]),
     }
-
-
-def _names(name: str, paths: Iterable[str | None]) -> bool:
-    return any(path is not None and (path == name or path.endswith(f"/{name}")) for path in paths)

@@ -166,7 +166,11 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),
         *([str(counts)] if (counts := count_steers(cited)).steers else []),
         *([] if _is_cut(scope) else [await _describe_worth(conn, fact)]),
-        *_predecessors(fact, history),
+        *(
+            f"before: {other.sentence} (until {other.valid_to:%Y-%m-%d}, {other.id})"
+            for other in history
+            if other.id != fact.id and other.valid_to is not None and other.superseded_reason is not None
+        ),
         *_superseded(fact, history),
         *(
             f"not believed from {version.superseded_at:%Y-%m-%d %H:%M} to {version.until:%Y-%m-%d %H:%M}: {reason}"
@@ -196,14 +200,6 @@ async def _describe_worth(conn: Connection, fact: FactRow) -> str:
     untold = f", untold in {worth.untold_said} of {worth.untold}" if worth.untold else ""
     sessions = f"told in {pluralize(worth.told, 'session')}"
     return f"{sessions}, a person said it again in {worth.told_said}{untold}"
-
-
-def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
-    return [
-        f"before: {other.sentence} (until {other.valid_to:%Y-%m-%d}, {other.id})"
-        for other in history
-        if other.id != fact.id and other.valid_to is not None and other.superseded_reason is not None
-    ]
 
 
 def _superseded(fact: FactRow | FactVersionRow, history: Iterable[FactRow]) -> list[str]:

@@ -70,12 +70,8 @@ def _act(session: SessionRow, row: LessonRow, tool: str, arguments: Any, line: s
     """Return what a guard does: the argument that works, what has to run first, or a note beside the result."""
     lesson, note = read_lesson(row), f"{text} [lesson:{row.id}]"
     better = unwrap_line(lesson, line) if lesson.kind == "always_fails" else lesson.instead
-    changed = None if better is None else _with_line(arguments, line, better)
-    if changed is None or find_harm(tool, changed, session.project):
+    values = arguments if isinstance(arguments, dict) else {}
+    changed = {name: better if value == line else value for name, value in values.items()}
+    if better is None or line not in values.values() or find_harm(tool, changed, session.project):
         return Guard(note)
     return Guard(note, arguments=changed) if lesson.kind == "always_fails" else Guard(note, first=changed)
-
-
-def _with_line(arguments: Any, line: str, better: str) -> dict[str, Any] | None:
-    named = {name: better for name, value in arguments.items() if value == line} if isinstance(arguments, dict) else {}
-    return {**arguments, **named} if named else None

@@ -8,6 +8,7 @@ from typing import Literal
 
 from consolidator.database import Connection
 from consolidator.errors import UsageError
+from consolidator.memory.calls.argument_summary import shorten
 from consolidator.store.memory import lookup
 
 Kind = Literal["fact", "procedure", "solution", "lesson", "candidate", "run", "dead_letter"]
@@ -15,7 +16,6 @@ MEMORY: tuple[Kind, ...] = ("fact", "procedure", "solution", "lesson", "candidat
 MIN_PREFIX = 4  # characters of an id, its kind's letters such as "sol_" aside: fewer name too much
 _MAX_READ = 50  # ids of a kind that begin alike, of which those are looked for that a viewer reaches
 _MAX_LISTED = 8
-_TITLE_LENGTH = 60  # characters
 _PREFIX = re.compile(rf"(?:[A-Za-z]+_)?[0-9A-Za-z]{{{MIN_PREFIX},}}")
 _CITATION = re.compile(r"\[?(?:(?:fact|lesson|procedure|solution):)?(\w+)\]?")
 
@@ -49,12 +49,7 @@ def read_citation(name: str) -> str:
 
 
 def _describe_several(name: str, rows: Sequence[lookup.NamedRow]) -> str:
-    lines = [f"  {row.id}  {row.kind.replace('_', ' ')}: {_shorten(row.title)}" for row in rows[:_MAX_LISTED]]
+    lines = [f"  {row.id}  {row.kind.replace('_', ' ')}: {shorten(row.title, 60)}" for row in rows[:_MAX_LISTED]]
     if len(rows) > _MAX_LISTED:
         lines.append("  …")
     return "\n".join([f"{len(rows)} ids begin with {name!r}: type more of one", *lines])
-
-
-def _shorten(title: str) -> str:
-    line = " ".join(title.split())
-    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"

@@ -34,9 +34,10 @@ def mark_contradictions(lessons: Iterable[Lesson], project: str) -> list[Lesson]
         contradicted = {
             warned.lesson.key for line in _commands(text) if (warned := warn_before(marked, "bash", {"command": line}))
         }
-        contradicted |= {
-            lesson.key for lesson in marked if lesson.match.get("kind") == "wrapper" and _praises(text, lesson)
-        }
+        general = [each for each in text.splitlines() if _GENERAL.search(each) and not _FORBIDS.search(each)]
+        wrappers = {lesson.key: lesson.match["wrapper"] for lesson in marked if lesson.match.get("kind") == "wrapper"}
+        # A line that names a wrapper in code says that it goes with everything.
+        contradicted |= {key for key, wrapper in wrappers.items() if any(f"`{wrapper}`" in each for each in general)}
         marked = [
             replace(lesson, line=f"{lesson.line} {name} says otherwise.") if lesson.key in contradicted else lesson
             for lesson in marked
@@ -66,10 +67,3 @@ def _commands(text: str) -> Iterator[str]:
             is_forbidden = _FORBIDS.search(line) is not None
             commands += [] if is_forbidden else _SPAN.findall(line)
     yield from commands[:MAX_COMMANDS]
-
-
-def _praises(text: str, lesson: Lesson) -> bool:
-    """Whether a line that names a wrapper in code says that it goes with everything."""
-    wrapper = f"`{lesson.match['wrapper']}`"
-    lines = (line for line in text.splitlines() if wrapper in line)
-    return any(_GENERAL.search(line) and not _FORBIDS.search(line) for line in lines)

@@ -136,10 +136,11 @@ class LearnedSection:
 
 def list_sections(news: LearnedNews) -> list[LearnedSection]:
     """Return what was learned by kind, without the kinds of which nothing was."""
-    facts = [
-        (_is_lasting(fact), LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id)) for fact in news.facts
-    ]
-    lasting, once = ([line for is_one, line in facts if is_one is is_lasting] for is_lasting in (True, False))
+    lasting, once = list[LearnedLine](), list[LearnedLine]()
+    for fact in news.facts:
+        holds_beyond = fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"  # its session
+        line = LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id)
+        (lasting if holds_beyond else once).append(line)
     failed_again = [
         LearnedLine(
             f"{row.body['line']} (again {pluralize(row.times, 'time')})",
@@ -175,11 +176,6 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
         LearnedSection("facts", "New facts, said in one session", once, more("facts", 0) if once else 0),
     ]
     return [section for section in sections if section.lines]
-
-
-def _is_lasting(fact: FactRow) -> bool:
-    """Whether a fact holds beyond the session it comes from."""
-    return fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"
 
 
 def _owner(fact: FactRow) -> tuple[str | None, ...]:

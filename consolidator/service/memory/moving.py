@@ -103,8 +103,11 @@ async def export_memory(
     """
     viewer.check_reads_all()
     header = {NAME: VERSION, "installation": socket.gethostname()[:100] or "unnamed"}
-    rows = [row async for row in _list_rows(database, project, viewer)]
-    lines = [_encode(header), *(_encode(_redacted(row)) for row in rows if text_harm(row.sentence) is None)]
+    lines = [_encode(header)]
+    async for row in _list_rows(database, project, viewer):
+        if text_harm(row.sentence) is None:
+            values = row.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+            lines.append(_encode(redact_json(values)))
     signature = sign_with_token(key, _digest(lines))
     return [*lines, _encode({"end": {"rows": len(lines) - 1, "signature": signature}})]
 
@@ -116,10 +119,6 @@ def _encode(value: Any) -> str:
 def _digest(lines: Iterable[str]) -> str:
     """Return what is signed."""
     return f"memory {hashlib.sha256(''.join(lines).encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def _redacted(row: MovedMemory) -> Any:
-    return redact_json(row.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
 
 def _all_of(kind: str, rows: list[T]) -> list[T]:

@@ -158,12 +158,8 @@ async def _find_situations(database: Database, row: LessonRow) -> list[_Situatio
         trace = trace_of.get(session_id)
         call = next((call for call in trace.calls if call.seq == seq and call.ok is False), None) if trace else None
         if trace is not None and call is not None:
-            situations.setdefault(trace.root_id, _Situation(_as_session(trace), call, trace.start))
+            situations.setdefault(trace.root_id, _Situation(History.of([trace]).sessions[0], call, trace.start))
     return list(situations.values())[:MAX_SITUATIONS]
-
-
-def _as_session(trace: Trace) -> TracedSession:
-    return History.of([trace]).sessions[0]
 
 
 async def _try(database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str) -> Trial:
@@ -184,7 +180,7 @@ def _judge(lesson: Lesson, situation: _Situation, log: Sequence[Event]) -> Attem
         run.feed(event)
     branch = log[0].session_id
     traced = Trace.unpack(branch, branch, "", fold.pack())
-    session = _as_session(replace(traced, start=situation.start))
+    session = History.of([replace(traced, start=situation.start)]).sessions[0]
     failed = set(_marks(lesson, situation.session, situation.call, only_failed=True))
     made = {mark for call in session.calls for mark in _marks(lesson, session, call)}
     segments = [segment for call in session.calls for segment in call.segments]

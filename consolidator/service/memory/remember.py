@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import Candidate, session_context
@@ -75,7 +75,7 @@ async def remember(
         candidate = read_statement(event, session_context(session), redact)
         if candidate is None:  # the night reads the log as this does
             raise UsageError("there is nothing to remember in it")
-        believed = await _load_believed(conn, candidate)
+        believed = set(await facts.list_published(conn, candidate.agent, _attributes_of(candidate), believed=True))
         await facts.save_candidates(conn, [asdict(candidate)], run_id="")
         if candidate.single_valued and candidate.trust == "user":
             await facts.end_stated(conn, candidate.agent, _attributes_of(candidate), candidate.id, now)
@@ -152,11 +152,6 @@ def _attributes_of(candidate: Candidate) -> list[OwnedAttribute]:
         OwnedAttribute(candidate.level, owner, candidate.subject, spelling)
         for spelling in spellings_of(candidate.predicate)
     ]
-
-
-async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
-    """Return the facts that are believed of a candidate's attribute."""
-    return set(await facts.list_published(conn, candidate.agent, _attributes_of(candidate), believed=True))
 
 
 async def _find_fact_id(database: Database, name: str, scope: MemoryScope, viewer: Viewer) -> str:

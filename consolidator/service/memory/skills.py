@@ -90,7 +90,9 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
     """Return a SKILL.md: front matter, then the steps, then what they rest on."""
     title = _one_line(goals[0] if goals else procedure.title)
     support = count_support(procedure.support, procedure.body.get("people", 1))
-    where = f"the project {_last_part(procedure.project)}" if procedure.project else f"any project of {procedure.agent}"
+    project = procedure.project or ""
+    project = re.split(r"[\\/]", project.rstrip("\\/"))[-1] or project  # without the folders or the owner before it
+    where = f"the project {project}" if project else f"any project of {procedure.agent}"
     use = "" if goals else "when doing this"
     if goals:
         request = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
@@ -133,8 +135,3 @@ def _compiled_lines(compiled: dict[str, Any]) -> list[str]:
 def _one_line(line: str) -> str:
     """Return a redacted, visible text on one line, so that it can neither end its list nor start a heading."""
     return " ".join(redact(mask_commands(strip_invisible(line))).split())
-
-
-def _last_part(project: str) -> str:
-    """Return a project's name without the folders or the owner before it."""
-    return re.split(r"[\\/]", project.rstrip("\\/"))[-1] or project
