@@ -647,6 +647,7 @@ create table procedure (
     constraint procedure_run check ((run_id is not null) = (cause = 'run'))
 );
 comment on table procedure is 'Published procedures.';
+create index procedure_compiled_from on procedure using gin ((compiled -> 'sessions'));  -- what an erased session taught
 create index procedure_scope on procedure (agent, project);
 create index procedure_search on procedure using gin (to_tsvector('simple', title));
 create index procedure_worth on procedure (worth desc, id)
