@@ -47,7 +47,7 @@ _SCRIPT_HEADER = re.compile(
 )
 _SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
 _SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise; one without an end is the rest
-    r""""(?:[^"\\]|\\.)*+(?:"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
+    r""""(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)|`(?:[^`\\]|\\.)*(?:`|\\?\Z)"""
     r"""|(?<![\w$])(?P<key>[A-Za-z_$][\w$]*+)(?=\s*:)|,(?=\s*[}\]])""",
     re.DOTALL,
 )

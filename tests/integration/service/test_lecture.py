@@ -54,9 +54,10 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
     ],
 )
 async def test_a_wake_names_the_row_of_the_recovery_table_that_it_applies(
-    database: Database, place: str, nth: int, state: str, action: str
+    database: Database, monkeypatch: pytest.MonkeyPatch, place: str, nth: int, state: str, action: str
 ) -> None:
     """L9, L10, L11, L14, L15, L18, L19."""
+    monkeypatch.setattr(generation, "BATCH_PIECES", 1)  # an answer's last piece is committed with its end
     channel = RecordingChannel()
     CALLS.clear()
     async with ModelServer(answers=answer) as server, open_agent(database, server, [look], channel=channel) as agent:
