@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import math
 import os
 import platform
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
@@ -110,3 +111,15 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     if failure is not None:
         raise failure
     return cast(T, result)
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause cyclic GC while much is allocated and few cycles are made: a collection walks all objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -5,9 +5,7 @@ An event that makes an extractor fail is set aside, with the error; the window i
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +29,7 @@ from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
+from consolidator.process import gc_paused
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
 _WORDLESS = (EventType.TOOL_CALL, EventType.TOOL_RESULT, EventType.THINKING_START)  # no fact is in them
@@ -90,7 +89,7 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     dead: dict[int, str] = {}
     while True:
         try:
-            with _uncollected():
+            with gc_paused():
                 result = _fold_events(context, folds, [event for event in events if event.seq not in dead], salt)
         except _ExtractorFailed as error:
             dead[error.seq] = str(error)
@@ -99,18 +98,6 @@ def learn_window(context: SessionContext, folds: FoldStates, events: Sequence[Ev
             continue
         result.dead, result.events = dead, len(events)
         return result
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Have no cycles collected meanwhile: a window makes few, and to look for them walks all that the process holds."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Event], salt: bytes) -> WindowResult:

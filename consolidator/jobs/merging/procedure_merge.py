@@ -6,10 +6,8 @@ withheld. If what is shared changes, procedures of other projects are withheld o
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +26,7 @@ from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, o
 from consolidator.models.digest import ScopeRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Changes, Provenance
+from consolidator.process import gc_paused
 from consolidator.store.calls import digests, procedures, scopes
 
 VERSION = "latest-5"  # of how scopes are learned and published; an agent of another version is published again
@@ -59,7 +58,7 @@ async def merge_procedures(
         await _delete_other_audiences(conn, agent, people, news, min_support)
     projects = set().union(*news.values())
     writer = _ScopeWriter(conn, agent, provenance, changes)
-    with _gc_paused():
+    with gc_paused():
         await _merge_group(conn, agent, _audiences_of_all(people, min_support), projects, writer, min_support)
         if len(people) > 1:
             for person in sorted(news.keys() - {OWNER}):
@@ -170,18 +169,6 @@ async def _find_affected(
             group = affected.own if is_worthy is None else affected.shared if is_worthy else affected.worthless
             group.append(procedure_id(audience.identify(agent), project, symbols))
     return affected
-
-
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Pause cyclic GC during bulk allocation: each full collection scans every live object."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(slots=True)

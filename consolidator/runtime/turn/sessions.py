@@ -117,8 +117,9 @@ async def send_and_hold(
                 [is_held] = appended.details
                 rows = appended.rows or (await fetch_together(conn, open_end(session_id)) if is_held else ())
             except BaseException:  # whoever asked is gone: another driver answers what was committed
-                await asyncio.gather(appending, return_exceptions=True)
-                await store.release_held(conn, session_id, *holder)
+                [committed] = await asyncio.gather(appending, return_exceptions=True)
+                if not isinstance(committed, BaseException):
+                    await store.release_held(conn, session_id, *holder)
                 raise
     return appended.last_seq, Lease(database, rows, seconds=seconds, since=since) if is_held else None
 
