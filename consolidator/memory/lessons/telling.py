@@ -33,6 +33,7 @@ from consolidator.memory.solutions.fingerprint import is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
+_NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,13 @@ def _answers_of_shell(
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
-    if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
-        parts = _fold_names(named := find_repository(line) or "")
-        for lesson in lessons:  # a call names another repository with the owner or the name of the project's own
+    if failed.program == "gh":
+        named = find_repository(line)
+        parts = _fold_names(named or "") if _MISSING_REPOSITORY.search(error) else set()
+        is_unnamed = named is None and _NO_REMOTE.search(error) is not None
+        for lesson in lessons:  # a call names none, or another with the owner or the name of the project's own
             own = lesson.instead if lesson.kind == "constant" else None
-            if own and named != own and parts & _fold_names(own):
+            if own and (is_unnamed or (named != own and parts & _fold_names(own))):
                 yield Told(lesson, lesson.line, own)
     if failed.operation == "git commit" and not keys:  # it says nothing of why: what its hook runs will
         yield from (Told(lesson, lesson.line) for lesson in lessons if lesson.kind == "commit_check")

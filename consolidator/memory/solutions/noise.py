@@ -15,6 +15,7 @@ from consolidator.memory.solutions.error_line import error_programs, headline
 
 _EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
 _REASONS = (
+    ("report", re.compile(r"^(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")),  # `gh pr checks`
     ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
     (
         "rejected",

@@ -518,6 +518,9 @@ def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -
     for other, call in (("acne/shop", "acme/shop"), ("acne/Sh-op", "acme/shop"), ("acne/else", None)):
         told = answer_failure(lessons, "Bash", {"command": f"gh api repos/{other}/pulls"}, "gh: Not Found (HTTP 404)")
         assert (told.call if told else None) == call
+    for line, call in (("gh pr list", "acme/shop"), ("gh pr list --repo acme/else", None)):
+        told = answer_failure(lessons, "Bash", {"command": line}, "failed to run git: fatal: not a git repository")
+        assert (told.call if told else None) == call
 
 
 @pytest.mark.parametrize(("sessions", "without", "is_told"), [(3, 0, True), (3, 1, True), (3, 4, False), (2, 0, False)])
