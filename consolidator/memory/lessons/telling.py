@@ -204,15 +204,12 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
             elif project and is_absolute(path) and not path.startswith(project):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
-        folder = str(lesson.match.get("path"))
-        if lesson.match.get("of_root"):
-            moved = [plain_path(path)[len(folder) :] for path in paths if plain_path(path).startswith(f"{folder}/")]
-            if project and moved:
-                yield Told(
-                    lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
-                )
-        elif lesson.instead and any(f"/{folder}/" in f"/{path.strip('/')}/" for path in paths):
-            yield Told(lesson, lesson.line)
+        root = str(lesson.match.get("path"))
+        moved = [plain_path(path)[len(root) :] for path in paths if plain_path(path).startswith(f"{root}/")]
+        if project and moved:
+            yield Told(
+                lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
+            )
 
 
 def _find_other_ending(index: dict[str, str], path: str) -> str | None:
