@@ -114,7 +114,10 @@ def concerns(
         line = line[-1]  # ["bash", "-lc", ...]
     if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):
         return False
-    return any(_is_match(match, words, programs) for words in split_commands(line))
+    commands = split_commands(line)
+    if match.get("kind") == "lone" and (len(commands) != 1 or ">" in line):
+        return False
+    return any(_is_match(match, words, programs) for words in commands)
 
 
 def correct(match: dict[str, str], line: object, programs: frozenset[str] = frozenset()) -> str | None:
@@ -146,6 +149,8 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
+    if kind == "lone":
+        return words[0] == program and any("." in word or "/" in word for word in words[1:])
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]

@@ -159,7 +159,8 @@ _ROWS = {
             |-?-?add|-w|edit|--global|-a|--append|--prepend)¶
         (?:systemctl|launchctl|schtasks|sc|service|update-rc\.d|chkconfig|rc-update|loginctl) …/?(?:enable|link|edit
             |load|bootstrap|submit|create|defaults|add|daemon-reload)
-        (?:ssh-copy-id|ssh-add|(?:update-)?alternatives|ldconfig|setx|regedit|xcode-select|kextload|certutil|apt-key)\b
+        (?:ssh-copy-id|ssh-add(?! -[lL]$)|(?:update-)?alternatives|ldconfig|setx|regedit|xcode-select|kextload|certutil
+            |apt-key)\b
         (?:update-ca-certificates|update-ca-trust|trust anchor|security add-trusted-cert|mkcert -install)\b
         (?:defaults write|gsettings set|dconf write|reg add)\b|gpg …--(?:import|recv-keys?|keyserver)
         (?:code|cursor|codium|windsurf) …--install-extension|(?:claude|codex|gemini) (?:mcp add|config|plugin)

@@ -8,37 +8,41 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.tool_kinds import INLINE_CODE_OPTIONS
 from consolidator.memory.lessons.harm import quote_reason
-from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
+from consolidator.memory.lessons.headlines import lacking_key
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, failed_segment, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
-from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD
+from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
 
 Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
+MIN_CURED = 0.5  # of the failures for want of something, after which the program worked as another one runs it
 MAX_REASON = 90  # characters
 MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
+_LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_KINDS = ("wrapper", "program", "skill", "flag", "path")  # what explains more comes first
+_KINDS = ("wrapper", "program", "skill", "flag", "path", "lone")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
     "flag": ("operation", "option"),
     "skill": ("skill",),
     "path": ("path",),
+    "lone": ("program",),
 }  # how the names of a key are called in a lesson's match
 
 
@@ -69,6 +73,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
                 yield "wrapper", wrapper, segment.program
         if segment.called is not None:
             yield "program", segment.called
+            if is_lone(call.segments):
+                yield "lone", segment.called
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -82,11 +88,16 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
                 yield "path", folder
 
 
+def is_lone(segments: Sequence[Segment]) -> bool:
+    """Whether a line only hands a file to one program: a tool may do that, too."""
+    return len(segments) == 1 and bool(segments[0].paths)
+
+
 def learn_always_failing(history: History) -> list[Lesson]:
     """Return what never worked here, or of flags mostly failed; what one explains is no evidence of another."""
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
-    lessons: list[Lesson] = []
+    lessons = list(_learn_runners(history))
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
@@ -104,6 +115,8 @@ def _collect(history: History) -> dict[Key, _Uses]:
             segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
             for segment in segments:
                 outcome = call.ok if segment is None else segment.ok
+                if outcome is False and _is_of_shell(call):
+                    continue
                 for key in set(keys_of(session, call, segment)) if outcome is not None else ():
                     if outcome:
                         uses[key].successes += 1
@@ -113,8 +126,47 @@ def _collect(history: History) -> dict[Key, _Uses]:
     return uses
 
 
+def _is_of_shell(call: TracedCall) -> bool:
+    """Whether the shell did not take a line as it was meant: that says nothing of the programs in it."""
+    texts = [headline.text for headline in call.headlines]
+    lost = _LOSES_PATH.search(call.line) and any(map(missing_command, texts))
+    return bool(lost) or any(OF_SHELL.search(text) for text in texts)
+
+
+def _learn_runners(history: History) -> Iterator[Lesson]:
+    """Yield what runs a program so that it finds what it lacks alone, whatever the name of that."""
+    failures: dict[tuple[str, str], Cases] = defaultdict(Cases)
+    cures: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for session, position, call in ((s, n, call) for s in history.sessions for n, call in enumerate(s.calls)):
+        failed = failed_segment(call)
+        lacks = next((key for headline in call.headlines if (key := lacking_key(headline)) is not None), None)
+        if failed is None or failed.called is None or lacks is None:
+            continue
+        failures[failed.called, lacks].add(session, call)
+        later = [s for each in session.calls[position + 1 : position + 3] for s in each.segments if s.ok and s.wrappers]
+        cure = next((s for s in later if s.operation == failed.operation and not s.is_hostile), None)
+        if cure is not None and cure.bare_call != failed.bare_call:
+            cures[failed.called, lacks][cure.bare_call] += 1
+    for (program, lacks), cases in sorted(failures.items()):
+        counts = cures[program, lacks]
+        if len(cases.roots) >= MIN_SESSIONS and counts.total() >= MIN_CURED * len(cases):
+            instead = most_common(counts)
+            yield cases.build_lesson(
+                "always_fails",
+                f"runner {program}",
+                f"{code(instead)} finds what {code(program)} does not ({counts[instead]} of {len(cases)} times).",
+                3.0 * len(cases),
+                failures=len(cases),
+                instead=instead,
+                match={"kind": "program", "program": program, "headline": lacks},
+            )
+
+
 def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
     """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
+    if key[0] == "lone":  # a refusal is a rule: once is enough, if the tool that it names then worked
+        tool = _find_tool(failures) if uses.successes == 0 else None
+        return None if tool is None else f"use {tool}"
     allowed = {"flag": len(failures), "program": uses.unseen}.get(key[0], 0)
     needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
@@ -160,6 +212,8 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
     elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
         line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
+    elif kind == "lone":
+        line = f"{code(names[0])} of a file, alone, is refused here ({counts}): use the {instead} tool."
     elif kind == "wrapper":
         works = ", ".join(map(code, _operations_without(history, *names)))
         cure = f"; without {code(names[0])} it works: {works}" if works else ""
@@ -180,8 +234,21 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     )
 
 
+def _find_tool(failures: list[_Failure]) -> str | None:
+    """Return the tool that all refusals name, if it then took the same file."""
+    tools = {failure.call.value for failure in failures}
+    for failure in failures if len(tools) == 1 else ():
+        paths = {path.removeprefix("./") for path in failure.segment.paths} if failure.segment else ()
+        for call in failure.session.calls[failure.position + 1 : failure.position + 3]:
+            if call.ok and call.name in tools and call.path and any(map(call.path.endswith, paths)):
+                return call.name
+    return None
+
+
 def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
+    if key[0] == "lone":
+        return _find_tool(failures)
     if key[0] == "skill":
         return _find_near(key[1], failures)
     is_flag, is_missing = key[0] == "flag", key[0] == "program" and _is_missing(failures)

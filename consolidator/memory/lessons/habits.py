@@ -24,6 +24,7 @@ from consolidator.memory.lessons.history import (
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import paths_of
 from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.solutions.line_kinds import NO_MATCH
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
@@ -35,6 +36,11 @@ MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belo
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
 MAX_LIFT_BITS = 3.5  # from which on more says no more
+SLEPT, NO_MATCHES = "Blocked: sleep", "no matches found"
+SHELL_RULES = {  # that hold from the first case on
+    SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
+    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` that is no file's (“no matches found”",
+}
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
 LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
@@ -67,9 +73,17 @@ def _expected_another_folder(call: TracedCall, place: str) -> bool:
     return goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)
 
 
+def broken_rule(call: TracedCall) -> str | None:
+    """Return which of `SHELL_RULES` a call did not keep."""
+    if call.kind == "shell" and call.ok is False and call.value == "sleep":
+        return SLEPT
+    return NO_MATCHES if any(NO_MATCH.search(headline.text) for headline in call.headlines) else None
+
+
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
     cancelled, left = Cases(), Cases()
+    refused: dict[str, Cases] = defaultdict(Cases)
     shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
@@ -77,6 +91,8 @@ def _harness(history: History) -> Iterator[Lesson]:
         place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
         if place and is_inside(place) and _expected_another_folder(call, place):
             left.add(session, call)
+        if (rule := broken_rule(call)) is not None:
+            refused[rule].add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value:
             shifts[call.value].add(session, call)
     if len(cancelled.roots) >= MIN_SESSIONS:
@@ -99,6 +115,16 @@ def _harness(history: History) -> Iterator[Lesson]:
             failures=len(left),
             match={"error": LEFT_BEHIND},
             starts=len(left.roots) >= MIN_SESSIONS,
+        )
+    for rule, cases in sorted(refused.items()):
+        yield cases.build_lesson(
+            "harness",
+            rule,
+            f"{SHELL_RULES[rule]} {len(cases)} times).",
+            1.2 * len(cases.roots),
+            failures=len(cases),
+            match={"shell": rule},
+            starts=len(cases.roots) > 1,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))
     if len(short.roots) >= MIN_SESSIONS and len(short) >= MIN_TOLD_SHARE * total:

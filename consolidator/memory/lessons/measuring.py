@@ -14,6 +14,7 @@ from fnmatch import fnmatch
 from itertools import pairwise
 
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
+from consolidator.memory.lessons.habits import SHELL_RULES, broken_rule
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
@@ -255,6 +256,8 @@ def is_advised(lesson: Lesson, segment: Segment) -> bool:
 def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Segment | None) -> bool:
     """Whether a call is what a lesson, but for one that always fails, is about."""
     if lesson.kind == "harness":
+        if lesson.key in SHELL_RULES:
+            return broken_rule(call) == lesson.key
         if lesson.key != "tabs":
             return call.reason == "cascade"
         return any("to replace not found" in headline.key for headline in call.headlines)

@@ -22,18 +22,22 @@ from consolidator.memory.calls.directory import (
     strip_cd,
 )
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.habits import LEFT_BEHIND
-from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
+from consolidator.memory.lessons.always_failing import is_lone
+from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_MATCHES, SLEPT
+from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, split_line
-from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.lessons.trace import REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
-from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
+from consolidator.memory.solutions.line_kinds import NO_FILE, NO_MATCH, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 _NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)
+_TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
+_SLEEPS_FIRST = re.compile(r"\s*sleep [\d.]+[smh]?\s*(?:;|&&|\n)\s*")
+MAX_SHOWN = 200  # characters of a call that a text shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     for lesson in lessons:
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
-                if _matches(lesson, segment):
+                if _matches(lesson, segment) and (lesson.match["kind"] != "lone" or is_lone(segments)):
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line, lesson.instead)
@@ -91,6 +95,8 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(known, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
+    if (answer := _answer_of_rule(known, line, error)) is not None:
+        return answer
     if project and (answer := _answer_of_folder(known, segments, line, directory, error, project)) is not None:
         return answer
     outcomes = judge_segments(segments, line, False, error, False)
@@ -99,8 +105,33 @@ def answer_failure(
         return None
     if project and place is not None and is_absolute(place):
         place = place_below(place, project)
-    keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
+    headlines = find_headlines(error, failed.program or name_of(segments))
+    keys = {key for headline in headlines for key in (headline.key, lacking_key(headline)) if key is not None}
+    if is_lone(segments) and (refusal := REFUSAL.match(error)) is not None:
+        keys.add(f"use {refusal[1]}")
     return next(_answers_of_shell(known, failed, line, place, keys, error), None)
+
+
+def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:
+    """Return what to make of a call that sleeps first, or has a word that zsh takes for a pattern and no file's.
+
+    Where such a word may mean files, that there are none is what the call was about.
+    """
+    rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
+    refusal, unmatched = REFUSAL.match(error), NO_MATCH.search(error)
+    if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
+        rest = line[slept.end() :]
+        return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
+    if NO_MATCHES not in rules or unmatched is None:
+        return None
+    word = unmatched[1].strip()
+    quoted = re.compile(rf"(?<![^\s(]){re.escape(word)}(?![^\s;&|)])")
+    at = next((m for m in quoted.finditer(line) if not any(line[: m.start()].count(q) % 2 for q in "'\"")), None)
+    if at is None or ("*" in word and word[0] != "-" and not _TAKES_PATTERN.search(line, 0, at.start())):
+        return None
+    call = line[: at.start()] + shlex.quote(word) + line[at.end() :]
+    shown = call if len(call) <= MAX_SHOWN else word
+    return Told(rules[NO_MATCHES], f"The shell is zsh: quote what it takes for a pattern, {code(shown)}.", call)
 
 
 def _answer_of_folder(
@@ -126,7 +157,7 @@ def _answers_of_shell(
 ) -> Iterator[Told]:
     for lesson in lessons:
         is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
-        if is_met and _matches(lesson, failed):
+        if is_met and (_matches(lesson, failed) or lesson.match["kind"] == "lone"):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -173,7 +204,8 @@ def _answers_of_tool(
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
             yield Told(lesson, lesson.line, lesson.instead)
     for lesson in lessons:
-        if lesson.kind == "harness" and lesson.match.get("error", error) in error and _is_concerned(lesson, arguments):
+        is_met = lesson.kind == "harness" and lesson.match.get("error", "\0") in error
+        if is_met and _is_concerned(lesson, arguments):
             yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
@@ -222,7 +254,7 @@ def _find_other_ending(index: dict[str, str], path: str) -> str | None:
 def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    program = segment.called if match["kind"] == "program" else segment.program
+    program = segment.called if match["kind"] in ("program", "lone") else segment.program
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
@@ -235,6 +267,9 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
     """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
+    if lesson.match["kind"] == "lone" and segment.paths:
+        called, path = code(segment.program), code(segment.paths[-1])
+        return Told(lesson, f"{called} of a file, alone, is refused here: use the {lesson.instead} tool for {path}.")
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
@@ -257,4 +292,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
-    return (match[kind],) if kind in ("program", "skill") else ()
+    return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

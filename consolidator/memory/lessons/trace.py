@@ -23,10 +23,11 @@ from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, split_line
 from consolidator.memory.solutions.error_line import shows_failure
+from consolidator.memory.solutions.line_kinds import NO_MATCH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t12"
+TRACE_VERSION = "t13"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -39,6 +40,12 @@ _REDACTED = 60_000  # characters of a failed output that are redacted before it 
 _BOOKKEEPING = re.compile(
     r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
     r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
+)
+REFUSAL = (
+    re.compile(  # of a call that did not run, by a hook or the client: the tool to use instead, or what is too much
+        r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the ([A-Z]\w+) tool\b"
+        r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
+    )
 )
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
@@ -74,7 +81,7 @@ class TracedCall:
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
     # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
-    # lacked a tab, "tab+0" where it shows no such thing.
+    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -225,11 +232,16 @@ class TraceFold:
             text = self._redact(_ends_of(text, _REDACTED))
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
+            traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
+        if traced.ok is not None and (unmatched := NO_MATCH.search(text)):  # whatever came after it
+            line_of_shell = self._redact(unmatched[0])[:MAX_LINE]
+            traced.headlines = [Headline("shell: no matches found", line_of_shell), *traced.headlines]
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
-        if any(segment.operation.startswith("gh") for segment in segments) and traced.ok is not None:
+        is_gh = any(segment.operation.startswith("gh") for segment in segments)
+        if is_gh and traced.ok is not None and traced.value is None:
             repository = find_repository(line)
             traced.value = self._redact(repository) if repository else None
 

@@ -813,3 +813,83 @@ def test_a_program_that_could_not_be_found_in_other_words_is_told() -> None:
         learn(3, lambda log: log.fail("cd infra && docker compose config -q 2>&1", error)), "always_fails"
     )[0]
     assert lesson.line == "`docker` always fails here (3 of 3: The command 'docker' could not be found in this distro)."
+
+
+UNMATCHED_WORD = "(eval):1: no matches found: "
+
+
+def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("git add src/[id].ts", f"{UNMATCHED_WORD}src/[id].ts").run("git add 'src/[id].ts'")
+        log.run("grep -rn cart src --include=*.py | head", f"{UNMATCHED_WORD}--include=*.py")
+
+    lessons = learn(2, write)
+    (lesson,) = of_kind(lessons, "harness")
+    assert (lesson.failures, lesson.starts, of_kind(lessons, "always_fails")) == (4, True, [])
+    assert "The shell is zsh: quote a word with `*`, `?` or `[`" in lesson.line
+    told = answer_failure(lessons, "Bash", {"command": "gh api a/b?ref=c -q x"}, f"{UNMATCHED_WORD}a/b?ref=c")
+    assert told is not None
+    assert told.call == "gh api 'a/b?ref=c' -q x"
+    told = answer_failure(lessons, "Bash", {"command": "find . -name *.py"}, f"{UNMATCHED_WORD}*.py")
+    assert told is not None
+    assert told.call == "find . -name '*.py'"
+    for command, word in [("cat conf/*.yaml", "conf/*.yaml"), ("git commit -m 'a [b] c'", "[b]")]:
+        assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("for path in a b; do fetchit $path; done", "(eval):1: command not found: fetchit"),
+        ("fetchit && echo ===", "(eval):1: == not found"),
+        ("fetchit; status=$?", "(eval):1: read-only variable: status"),
+    ],
+)
+def test_what_the_shell_makes_of_a_line_says_nothing_of_its_programs(line: str, error: str) -> None:
+    assert of_kind(learn(4, lambda log: log.fail(line, error)), "always_fails") == []
+
+
+def test_a_refusal_that_names_a_tool_is_a_rule_from_its_first_cure_on() -> None:
+    def write(log: CallLog) -> None:
+        log.call("Bash", {"command": "cat conf/a.json"}, "Use the Read tool to read file contents", ok=False)
+        log.read("conf/a.json").run("cat conf/a.json | head -3", "a")
+
+    lessons = learn(1, write)
+    (lesson,) = of_kind(lessons, "always_fails")
+    assert lesson.line == "`cat` of a file, alone, is refused here (1 of 1): use the Read tool."
+    told = answer_failure(lessons, "Bash", {"command": "head -9 b.md"}, "Use the Read tool with the limit parameter")
+    assert told is not None
+    assert told.text == "`head` of a file, alone, is refused here: use the Read tool for `b.md`."
+    for command, is_warned in [("cat b.md", True), ("cat b.md | wc -l", False), ("cat <<E > b.md\na\nE", False)]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before(lessons, "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+    assert warning_words(lesson) == ("cat",)
+    assert of_kind(learn(3, lambda log: (write(log), log.run("cat b.md", "b"))), "always_fails") == []
+
+
+def test_a_call_that_sleeps_first_is_answered_without_that() -> None:
+    blocked = "<tool_use_error>Blocked: sleep 45 followed by: gh pr checks 5. To wait, use Monitor.</tool_use_error>"
+    lessons = learn(1, lambda log: log.call("Bash", {"command": "sleep 45; gh pr checks 5"}, blocked, ok=False))
+    told = answer_failure(lessons, "Bash", {"command": "sleep 9 && make state 2>&1"}, blocked)
+    assert told is not None
+    assert told.call == "make state 2>&1"
+
+
+@pytest.mark.parametrize(("runner", "is_learned"), [("uv run python3", True), ("pip install yaml; python3", False)])
+def test_what_runs_a_program_so_that_it_finds_its_modules_is_told_of_any_module(runner: str, is_learned: bool) -> None:
+    def write(log: CallLog) -> None:
+        module = f"mod{log.name}"
+        log.fail(f"python3 -c 'import {module}'", f"ModuleNotFoundError: No module named '{module}'")
+        log.run(f"{runner} -c 'import {module}'")
+
+    lessons = learn(2, write)
+    missing = "ModuleNotFoundError: No module named 'other'"
+    told = answer_failure(lessons, "Bash", {"command": "python3 -c 'import other'"}, missing)
+    assert (told is not None) == is_learned
+    if told is not None:
+        assert (told.text, told.call) == (
+            "`uv run python3` finds what `python3` does not (2 of 2 times).",
+            "uv run python3",
+        )
+        assert answer_failure(lessons, "Bash", {"command": "uv run python3 -c 'import other'"}, missing) is None
