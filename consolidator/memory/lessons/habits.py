@@ -23,8 +23,7 @@ from consolidator.memory.lessons.history import (
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import paths_of
-from consolidator.memory.lessons.trace import TracedCall
-from consolidator.memory.solutions.line_kinds import NO_MATCH
+from consolidator.memory.lessons.trace import NO_MATCHES, TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
@@ -36,10 +35,10 @@ MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belo
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
 MAX_LIFT_BITS = 3.5  # from which on more says no more
-SLEPT, NO_MATCHES = "Blocked: sleep", "no matches found"
+SLEPT = "Blocked: sleep"
 SHELL_RULES = {  # that hold from the first case on
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
-    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` that is no file's (“no matches found”",
+    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` (“no matches found”",
 }
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
@@ -77,7 +76,7 @@ def broken_rule(call: TracedCall) -> str | None:
     """Return which of `SHELL_RULES` a call did not keep."""
     if call.kind == "shell" and call.ok is False and call.value == "sleep":
         return SLEPT
-    return NO_MATCHES if any(NO_MATCH.search(headline.text) for headline in call.headlines) else None
+    return NO_MATCHES if any(headline.key == NO_MATCHES for headline in call.headlines) else None
 
 
 def _harness(history: History) -> Iterator[Lesson]:

@@ -18,14 +18,16 @@ from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
-from consolidator.memory.solutions.line_kinds import NO_FOLDER
+from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
+MAX_READ = 4000  # characters of an output in which a shell complains
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
+_TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _LEFT_OUT = re.compile(r"…|\[redacted:")
@@ -132,6 +134,22 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
         following = commands[position + 1] if position + 1 < len(commands) else None
         segments.append(_segment(command, following is not None and following.link in ("|", "|&", "||", ";", "&")))
     return segments, line_directory(line, directory)
+
+
+def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
+    """Return the word of a line that zsh took for a pattern by what it printed, and the line with that word quoted.
+
+    None where the word may mean files: that there are none is what the call was about.
+    """
+    for word in (match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])):
+        alike = re.compile(rf"(?<![^\s(])(?:{re.escape(word)}|--?[\w-]+=[\w./]*\*[\w.*]*)(?![^\s;&|)])")
+        spans = [m for m in alike.finditer(line) if not any(line[: m.start()].count(mark) % 2 for mark in "'\"")]
+        at = next((m.start() for m in spans if m[0] == word), None)
+        if at is not None and ("*" not in word or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
+            for match in reversed(spans):
+                line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
+            return word, line
+    return None
 
 
 def paths_of(segments: Sequence[Segment]) -> list[str]:

@@ -23,19 +23,18 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
-from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_MATCHES, SLEPT
+from consolidator.memory.lessons.habits import LEFT_BEHIND, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, split_line
-from consolidator.memory.lessons.trace import REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, quote_pattern, split_line
+from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
-from consolidator.memory.solutions.line_kinds import NO_FILE, NO_MATCH, NOT_THERE
+from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 _NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)
-_TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _SLEEPS_FIRST = re.compile(r"\s*sleep [\d.]+[smh]?\s*(?:;|&&|\n)\s*")
 MAX_SHOWN = 200  # characters of a call that a text shows
 
@@ -113,23 +112,16 @@ def answer_failure(
 
 
 def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:
-    """Return what to make of a call that sleeps first, or has a word that zsh takes for a pattern and no file's.
-
-    Where such a word may mean files, that there are none is what the call was about.
-    """
+    """Return what to make of a call that sleeps first, or has a word that zsh takes for a pattern."""
     rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
-    refusal, unmatched = REFUSAL.match(error), NO_MATCH.search(error)
+    refusal = REFUSAL.match(error)
     if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
         rest = line[slept.end() :]
         return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
-    if NO_MATCHES not in rules or unmatched is None:
+    quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
+    if quoted is None:
         return None
-    word = unmatched[1].strip()
-    quoted = re.compile(rf"(?<![^\s(]){re.escape(word)}(?![^\s;&|)])")
-    at = next((m for m in quoted.finditer(line) if not any(line[: m.start()].count(q) % 2 for q in "'\"")), None)
-    if at is None or ("*" in word and word[0] != "-" and not _TAKES_PATTERN.search(line, 0, at.start())):
-        return None
-    call = line[: at.start()] + shlex.quote(word) + line[at.end() :]
+    word, call = quoted
     shown = call if len(call) <= MAX_SHOWN else word
     return Told(rules[NO_MATCHES], f"The shell is zsh: quote what it takes for a pattern, {code(shown)}.", call)
 

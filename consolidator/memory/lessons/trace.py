@@ -21,9 +21,8 @@ from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
-from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, split_line
+from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, quote_pattern, split_line
 from consolidator.memory.solutions.error_line import shows_failure
-from consolidator.memory.solutions.line_kinds import NO_MATCH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
@@ -47,6 +46,7 @@ REFUSAL = (
         r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
     )
 )
+NO_MATCHES = "shell: no matches found"
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
@@ -235,9 +235,8 @@ class TraceFold:
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
-        if traced.ok is not None and (unmatched := NO_MATCH.search(text)):  # whatever came after it
-            line_of_shell = self._redact(unmatched[0])[:MAX_LINE]
-            traced.headlines = [Headline("shell: no matches found", line_of_shell), *traced.headlines]
+        if traced.ok is not None and quote_pattern(line, text) is not None:  # whatever came after it
+            traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
         is_gh = any(segment.operation.startswith("gh") for segment in segments)

@@ -833,6 +833,11 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     told = answer_failure(lessons, "Bash", {"command": "find . -name *.py"}, f"{UNMATCHED_WORD}*.py")
     assert told is not None
     assert told.call == "find . -name '*.py'"
+    several = "grep -n a --include=*.py --include=*.md ."
+    told = answer_failure(lessons, "Bash", {"command": several}, f"{UNMATCHED_WORD}--include=*.py")
+    assert told is not None
+    assert told.call == "grep -n a '--include=*.py' '--include=*.md' ."
+    assert of_kind(learn(2, lambda log: log.fail("ls *.yaml", f"{UNMATCHED_WORD}*.yaml")), "harness") == []
     for command, word in [("cat conf/*.yaml", "conf/*.yaml"), ("git commit -m 'a [b] c'", "[b]")]:
         assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
 
@@ -865,7 +870,9 @@ def test_a_refusal_that_names_a_tool_is_a_rule_from_its_first_cure_on() -> None:
         assert (warn_before(lessons, "Bash", body["tool_input"]) is not None) == is_warned
         assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
     assert warning_words(lesson) == ("cat",)
-    assert of_kind(learn(3, lambda log: (write(log), log.run("cat b.md", "b"))), "always_fails") == []
+    logs = [CallLog("s0"), CallLog("s1").run("cat b.md", "b")]
+    write(logs[0])
+    assert of_kind(learn_lessons([log.trace() for log in logs]), "always_fails") == []
 
 
 def test_a_call_that_sleeps_first_is_answered_without_that() -> None:
