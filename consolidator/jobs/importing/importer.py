@@ -311,6 +311,7 @@ class _Import:
         """
         if seen.unreadable is not None:
             raise seen.unreadable
+
         log_format, state, report, path = seen.format, seen.state, self.report, seen.file.path
         if log_format is None or state is None:
             report.unrecognised.append(escape_unprintable(str(path)))
@@ -320,6 +321,7 @@ class _Import:
         if seen.is_unchanged or state in self.finished:
             report.unchanged += 1
             return
+
         _refuse_strayed(seen.file)
         report.files += 1
         if log_format.NAME == bundle.NAME:
@@ -337,6 +339,7 @@ class _Import:
                     await sources.remember_files(conn, [state], now=self.database.clock.now())
         else:
             await self._read_log(seen.file, log_format, state)
+
         if not self.as_copy:
             self.finished.add(state)
 

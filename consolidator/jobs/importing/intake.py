@@ -362,25 +362,30 @@ class Intake:
         ancestry = {
             session_id: self._ancestry(origin, buffers[origin].file, own) for session_id, origin in origins.items()
         }
+
         new_events = await self._select_new(conn, buffers, origins, ancestry, result)
         begun = {} if self._is_own_export else self._find_copied(origins, buffers, new_events)
         pasts = {place.session_id for place in (await sources.find_places(conn, list(begun.values()))).values()}
         pasts -= await sources.filter_erased(conn, sorted(pasts))
         prepared = [event.prepared for buffered in new_events.values() for event in buffered]
         await events.store_blobs(conn, prepared, now)
+
         # With their ancestors: whoever erases one of these erases its descendants.
         locked = sorted(pasts.union(*(ancestry[session_id] for session_id in new_events)))
         heads = await sessions.lock(conn, locked)
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
+
         # The runtime has driven or opened these: a file must not put words into them.
         ours = [row for row in await sessions.get_each(conn, sorted(own)) if not row.is_driven_elsewhere]
         driven = {row.id for row in ours if row.lease_epoch or row.config or row.pending}
         opened = {name: buffers[origins[name]].file for name in sorted(new_events)}
         await self._open_sessions(conn, [(name, origins[name], file) for name, file in opened.items()], own, now)
+
         if self._is_own_export:  # only these say at which event of its parent a session began
             for session_id in sorted(new_events.keys() - own):
                 await link_imported(conn, session_id)
+
         loads: dict[str, list[events.PreparedEvent]] = {}
         for session_id, buffered in new_events.items():
             # An export of a session of this database has nothing new up to that session's head.
@@ -402,6 +407,7 @@ class Intake:
                 loads[session_id] = unseen
                 result.events += len(unseen)
                 result.sessions.add(session_id)
+
         loaded = await events.load_each(conn, loads, now=now, blobs_kept=True) if loads else {}
         if not self._is_own_export:
             await sources.place_keys(

@@ -89,7 +89,7 @@ async def blame_path(database: Database, path: str, project: str) -> dict[str, A
     async with database.connection() as conn:
         rows = await lessons.list_traces(conn, OWNER_PERSON, project, limit=MAX_TRACES)
         traces = (Trace.unpack(row.session_id, row.root_id, row.agent, row.trace) for row in rows)
-        history = await asyncio.to_thread(lambda: History.of(list(traces)))
+        history = await asyncio.to_thread(lambda: History.of(list(traces)))  # too much work for the event loop
         changes: dict[str, dict[str, Any]] = {}
         failures: list[dict[str, Any]] = []
         for session, call in history.calls():

@@ -169,22 +169,27 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     if scope.peer == OWNER:
         marked = await asyncio.to_thread(mark_contradictions, by_id.values(), situation.place or scope.project or "")
         by_id = dict(zip(by_id, marked, strict=True))
+
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_met_errors(conn, scope.agent or "", scope.project or "", limit=MAX_MET_ERRORS)
         filters = ProcedureFilter(scope.agent, scope.project, scope.peer, True, limit=MAX_PROCEDURES_READ)
         procedures = await listing.list_procedures(conn, filters)
+
     unsaid = [row for row in rows if is_owner and not is_said(row, by_id.values())]
     fixes = [row for row in unsaid if row.confirmed and _tells_a_step(row)][:MAX_FIXES]
     cures = [row for row in unsaid if _has_clean_cure(row)][:MAX_CURES]
     lines = [lesson.line for lesson in by_id.values()]
     chains = [row for row in procedures if is_owner and _says_more(row, lines)][:MAX_CHAINS]
+
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     ordered = sorted(stated, key=lambda fact: fact.kind == "decision")
     wishes, more_wishes = _split_items([listed_fact_item(fact) for fact in ordered[:MAX_WISHES]], WISH_TOKENS)
+
     own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
     lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
     lesson_words = [content_words(lesson.line) for lesson in by_id.values() if lesson.starts]
+
     observed = []  # what happened to a call is told by lessons, too
     for fact in facts:
         words = content_words(fact.sentence)
@@ -195,6 +200,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     observations, more_observations = _split_items(
         [observation_item(listed_fact_item(fact)) for fact in observed[:MAX_OBSERVATIONS]], OBSERVED_TOKENS
     )
+
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
         Section(WISHES, wishes),
@@ -341,8 +347,10 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
         return []
     fixes = await _find_known_fixes(database, scope, prompt) if looks_like_error(prompt) else []
     items = [fix_item(row) for row in fixes]
+
     ranked = await rank_documents(database, prompt, scope)
     facts = [item for item in ranked if item.kind == "fact" and item.data["trust"] in ("person", "user")]
+
     if facts or lessons:
         words = query_words(without_directories(prompt))[:MAX_QUERY_WORDS]
         weighed = await _weigh_words(database, scope, words, lessons)
@@ -353,12 +361,14 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
             )
         items += [item for item in relevant if item.data["id"] not in withheld]
         items += [item for item in lessons if weighed.covers(str(item.data["text"]))][:MAX_PROMPT_LESSONS]
+
     observed = (
         fact
         for fact in await _load_facts(database, scope)
         if fact.kind == OBSERVATION and fact.predicate not in BY_LESSONS and _names_in(fact.sentence, prompt)
     )
     items += [listed_fact_item(fact) for fact in observed][:MAX_PROMPT_OBSERVATIONS]
+
     best_by_text = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [
         item
