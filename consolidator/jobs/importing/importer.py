@@ -26,7 +26,8 @@ from consolidator.formats.common.sqlite_log import changes_beside
 from consolidator.formats.registry import find_log_files, read_log, recognise_format
 from consolidator.jobs.gather import unless_stopped
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
-from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
+from consolidator.jobs.importing.import_report import ImportReport, escape_unprintable
+from consolidator.jobs.importing.intake import BATCH_BYTES, Intake
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
