@@ -12,6 +12,7 @@ from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.symbols import shell_command
 
 _EDGE = 300  # characters at the start, or the end, in which a status stands
+_REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
 _EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
 )
@@ -21,6 +22,8 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
     """Return why a failed call with the result `text` teaches nothing; None where it is an error."""
     if call.reason in ("rejected", "aborted", "cascade"):  # as its format tells
         return call.reason
+    if _REPORT.match(text):
+        return "report"
     return "found nothing" if _is_empty_search(call, text) else None
 
 

@@ -214,6 +214,7 @@ def test_after_forty_calls_an_error_stays_unresolved() -> None:
         ("Bash", {"command": "grep -n x a.py"}, "(no output)\n\nCommand exited with code 1", None, "found nothing"),
         ("Bash", {"command": "cd a && ls | grep foo"}, "Exit code 1", None, "found nothing"),
         ("Bash", {"command": "which tree"}, "Exit code 1", None, "found nothing"),
+        ("Bash", {"command": "gh pr checks 3"}, "Exit code 8\nlint\tpending\t0\thttps://x", None, "report"),
     ],
 )
 def test_noise_is_told_and_why(tool: str, arguments: Any, result: str, reason: str | None, noise_reason: str) -> None:
