@@ -23,7 +23,7 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
-from consolidator.memory.lessons.habits import LEFT_BEHIND, SLEPT
+from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -34,7 +34,6 @@ from consolidator.memory.solutions.fingerprint import is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
-_NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)
 _SLEEPS_FIRST = re.compile(r"\s*sleep [\d.]+[smh]?\s*(?:;|&&|\n)\s*")
 MAX_SHOWN = 200  # characters of a call that a text shows
 
@@ -173,7 +172,7 @@ def _answers_of_shell(
     if failed.program == "gh":
         named = find_repository(line)
         parts = _fold_names(named or "") if _MISSING_REPOSITORY.search(error) else set()
-        is_unnamed = named is None and _NO_REMOTE.search(error) is not None
+        is_unnamed = named is None and NO_REMOTE.search(error) is not None
         for lesson in lessons:  # a call names none, or another with the owner or the name of the project's own
             own = lesson.instead if lesson.kind == "constant" else None
             if own and (is_unnamed or (named != own and parts & _fold_names(own))):

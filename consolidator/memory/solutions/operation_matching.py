@@ -88,15 +88,6 @@ def _without_keys(operands: Iterable[str]) -> list[str]:
     return [word.split("=", 1)[-1] for word in operands]
 
 
-def is_moved_file(failing: Operation, later: Operation) -> bool:
-    """Whether a later call reads a file of the same uncommon name elsewhere: the missing file has moved."""
-    if failing.kind != "read" or later.kind != "read":
-        return False
-    names = {word.rsplit("/", 1)[-1] for word in failing.operands}
-    names = {name for name in names if name.split(".")[0].lower() not in tool_kinds.COMMON_FILE_NAMES}
-    return any(word.rsplit("/", 1)[-1] in names for word in later.operands)
-
-
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether two calls act on one thing: the same word, or a path and its end."""
     second_list = list(second)

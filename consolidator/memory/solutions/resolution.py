@@ -17,15 +17,12 @@ from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
-from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
     is_check,
-    is_moved_file,
     match_operations,
 )
 
-ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
@@ -64,14 +61,10 @@ class LaterCall:
 
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
-        best = max(match_operations(failing, operation) for operation in self.operations)
         missing = missing_command(record.headline) if failing.kind == "shell" else None
         if missing is not None and any(operation.program == missing for operation in self.operations):
             return OperationMatch.SAME  # whatever it was asked for: it is there
-        is_near = self.call.index - record.index <= ELSEWHERE_WINDOW
-        if best is OperationMatch.NONE and is_near and NOT_THERE.search(record.headline):
-            return OperationMatch.SAME if is_moved_file(failing, self.operations[0]) else best
-        return best
+        return max(match_operations(failing, operation) for operation in self.operations)
 
 
 def grade_resolution(

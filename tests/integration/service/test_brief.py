@@ -22,7 +22,8 @@ from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import Situation, brief, preview_brief
+from consolidator.service.memory.brief import Situation, brief
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.memory.remember import remember
