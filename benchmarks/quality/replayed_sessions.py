@@ -31,6 +31,7 @@ _NAMED = re.compile(
     r"|(?P<c>[\w.-]+): command not found|error: unrecognized subcommand '(?P<d>[\w.-]+)')",
     re.MULTILINE,
 )
+_NOT_RUN = re.compile(r"^(?:\(eval\)|zsh):\d+: no matches found: -", re.MULTILINE)  # zsh, of an option not in quotes
 _ERROR_LINE = re.compile(
     r"^error: |^error\[|^error TS\d|\bScript not found\b|: error TS\d+:|husky - .* failed", re.MULTILINE
 )
@@ -149,6 +150,8 @@ def classify_outcome(call: Call, status: str, reason: str | None) -> Outcome:
 
 
 def _shows_failure(line: str, text: str) -> bool:
+    if _NOT_RUN.search(text):
+        return True
     commands = parse_commands(line)
     if not any(c.link in ("|", "|&", "||") or (c.link == ";" and c.program == "echo") for c in commands):
         return False

@@ -149,6 +149,8 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
+    if kind == "pattern":
+        return any(word[0] == "-" and "=*" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     if kind == "flag":

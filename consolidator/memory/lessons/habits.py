@@ -22,7 +22,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import paths_of
+from consolidator.memory.lessons.segments import find_patterns, paths_of
 from consolidator.memory.lessons.trace import NO_MATCHES, TracedCall
 
 MIN_SESSIONS = 3
@@ -123,7 +123,8 @@ def _harness(history: History) -> Iterator[Lesson]:
             f"{SHELL_RULES[rule]} {len(cases)} times).",
             1.2 * len(cases.roots),
             failures=len(cases),
-            match={"shell": rule},
+            match={"shell": rule, "kind": "pattern" if rule == NO_MATCHES else "sleep"},
+            warns=rule == NO_MATCHES and not any(call.ok and find_patterns(call.line) for _, call in history.calls()),
             starts=len(cases.roots) > 1,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))

@@ -22,7 +22,7 @@ from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
-MAX_READ = 4000  # characters of an output in which a shell complains
+MAX_READ = 4000  # characters of a line, and of an output, that are read for what the shell says
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
@@ -136,14 +136,20 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     return segments, line_directory(line, directory)
 
 
+def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
+    """Return where a line has, not in quotes, options whose value is a pattern, as `--include=*.py`, or these words."""
+    alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*"])
+    spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
+    return [span for span in spans if not any(line[: span.start()].count(mark) % 2 for mark in "'\"")]
+
+
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     """Return the word of a line that zsh took for a pattern by what it printed, and the line with that word quoted.
 
     None where the word may mean files: that there are none is what the call was about.
     """
-    for word in (match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])):
-        alike = re.compile(rf"(?<![^\s(])(?:{re.escape(word)}|--?[\w-]+=[\w./]*\*[\w.*]*)(?![^\s;&|)])")
-        spans = [m for m in alike.finditer(line) if not any(line[: m.start()].count(mark) % 2 for mark in "'\"")]
+    for word in (match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ]) if len(line) <= MAX_READ):
+        spans = find_patterns(line, word)
         at = next((m.start() for m in spans if m[0] == word), None)
         if at is not None and ("*" not in word or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
             for match in reversed(spans):

@@ -27,7 +27,14 @@ from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment, judge_segments, paths_of, quote_pattern, split_line
+from consolidator.memory.lessons.segments import (
+    Segment,
+    find_patterns,
+    judge_segments,
+    paths_of,
+    quote_pattern,
+    split_line,
+)
 from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import is_wrong_place
@@ -52,6 +59,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
+        if lesson.warns and lesson.match.get("kind") == "pattern" and find_patterns(line or ""):
+            return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
                 if _matches(lesson, segment) and (lesson.match["kind"] != "lone" or is_lone(segments)):
@@ -281,6 +290,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return ()
     if kind == "wrapper":
         return match["wrapper"], match["program"]
+    if kind == "pattern":
+        return ("=*",)
     if kind == "flag":
         return (*match["operation"].split(), match["option"])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

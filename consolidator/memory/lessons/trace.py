@@ -40,11 +40,9 @@ _BOOKKEEPING = re.compile(
     r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
     r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
 )
-REFUSAL = (
-    re.compile(  # of a call that did not run, by a hook or the client: the tool to use instead, or what is too much
-        r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the ([A-Z]\w+) tool\b"
-        r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
-    )
+REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: the tool to use, or what is refused
+    r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the ([A-Z]\w+) tool\b"
+    r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
 NO_MATCHES = "shell: no matches found"
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
@@ -211,7 +209,8 @@ class TraceFold:
         masked = call.ok and may_mask and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):
             masked = masked or shows_failure(text)
-        if masked:
+        is_unquoted = quote_pattern(line, text) is not None  # the program did not run, whatever came after it
+        if masked := masked or (call.ok and is_unquoted):
             traced.ok = False
         if traced.ok is not None:
             outcomes = judge_segments(segments, line, call.ok, text, masked)
@@ -235,7 +234,7 @@ class TraceFold:
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
-        if traced.ok is not None and quote_pattern(line, text) is not None:  # whatever came after it
+        if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)

@@ -105,7 +105,9 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     stems="would |[warn] code|diff in |+++ ",
 )
 NO_MATCH = re.compile(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re.MULTILINE)  # zsh, of a pattern
-OF_SHELL = re.compile(r"no matches found: |(?:^|: )=\S* not found$|: read-only variable: ")  # of a line, not a program
+OF_SHELL = re.compile(  # of a line, not a program
+    r"^shell: no matches found$|(?:^|: )=\S* not found$|: read-only variable: "
+)
 NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
 NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran

@@ -847,6 +847,12 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     assert told is not None
     assert told.call == "grep -n a '--include=*.py' '--include=*.md' ."
     assert of_kind(learn(2, lambda log: log.fail("ls *.yaml", f"{UNMATCHED_WORD}*.yaml")), "harness") == []
+    include: dict[str, object] = {"tool_name": "Bash", "cwd": HOME}
+    for command, is_warned in [("cd a; grep -rn b --include=*.ts .", True), ("grep b --include='*.ts' .", False)]:
+        include["tool_input"] = {"command": command}
+        assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
+        assert concerns(dict(lesson.match), HOME, include) == is_warned
+        assert not is_warned or all(word in command for word in warning_words(lesson))
     for command, word in [("cat conf/*.yaml", "conf/*.yaml"), ("git commit -m 'a [b] c'", "[b]")]:
         assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
 
@@ -857,6 +863,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("for path in a b; do fetchit $path; done", "(eval):1: command not found: fetchit"),
         ("fetchit && echo ===", "(eval):1: == not found"),
         ("fetchit; status=$?", "(eval):1: read-only variable: status"),
+        ("fetchit --only=*.py", "(eval):1: no matches found: --only=*.py"),
     ],
 )
 def test_what_the_shell_makes_of_a_line_says_nothing_of_its_programs(line: str, error: str) -> None:
