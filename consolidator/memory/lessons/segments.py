@@ -22,7 +22,7 @@ from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
-MAX_READ = 4000  # characters of a line, and of an output, that are read for what the shell says
+MAX_READ = 60_000  # characters of a line, and of an output, that are read for what the shell says
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
