@@ -6,6 +6,7 @@ Pure. Recognises forms that programs share, by the grammar of the line; no rule 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from consolidator.memory.text.any_case import AnyCase
 
@@ -128,11 +129,13 @@ def program_prefix(line: str) -> str | None:
     return "sh" if _SHELL_COMPLAINT.match(line) else None
 
 
+@lru_cache(maxsize=4096)  # an output repeats its lines, and several readers ask for them
 def is_harmless(line: str) -> bool:
     """Whether a line is a notice, an echo, or progress: no reason, whatever its words."""
     return bool(_NOTICE.match(line) or _ECHO.match(line) or _NOTICE_WITHIN.search(line)) or is_progress(line)
 
 
+@lru_cache(maxsize=4096)
 def has_error_word(line: str) -> bool:
     """Whether a line has a word that reasons have."""
     return ERROR_WORD.search(line) is not None
