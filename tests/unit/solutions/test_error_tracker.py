@@ -109,9 +109,6 @@ def test_a_substitute_further_away_is_none() -> None:
     assert session[failing].status == "open"
 
 
-@pytest.mark.parametrize(
-
-
 def test_a_file_is_resolved_by_the_same_path_and_class_alone() -> None:
     session = TrackedSession()
     failing = session.call("Edit", {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}, FAILED, ok=False)
