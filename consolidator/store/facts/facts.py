@@ -197,6 +197,7 @@ class ObservationRow:
     predicate: str
     value: str
     sentence: str
+    session_id: str  # which showed it last
 
 
 async def list_observed(conn: Connection, scope: RelationScope) -> list[ObservationRow]:

@@ -337,9 +337,9 @@ group by s.id, s.root_id order by s.id
 -- name: observed
 -- The latest observations of a project, which a question may show as known; also those that only one session showed.
 -- What a person had forgotten is shown to no model.
-select subject, predicate, value, sentence
+select subject, predicate, value, sentence, session_id
 from (
-    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate c
+    select distinct on (subject, predicate, value) subject, predicate, value, sentence, session_id, occurred_at from candidate c
     where agent = %(agent)s and level = 'project' and owner = %(project)s and kind = 'observation'
       and rejected is null and quarantined is null and active
       and not exists (
