@@ -67,7 +67,7 @@ from consolidator.store.sessions import projects
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
 WISH_TOKENS = 160  # of a session's start, before how commands are run; the rest comes after that
-DECIDED_TOKENS, OBSERVED_TOKENS = 120, 320  # beside them, for decisions and for what agents found out
+DECIDED_TOKENS, OBSERVED_TOKENS = 160, 320  # beside them, for what else was said, and for what agents found out
 MOST_WORDS = 0.6  # of an observation's in a lesson, which says the same with its counts
 MAX_STANDING_FACTS = 40  # of a project, and as many of its agent and owner, that are looked at
 MAX_PROMPT_ITEMS, MAX_PROMPT_LESSONS, MAX_PROMPT_OBSERVATIONS, MIN_PROMPT_WORDS = 4, 2, 2, 2
@@ -90,7 +90,7 @@ _COMPARES = re.compile(r"\b(?:over|than|instead)\b", re.IGNORECASE)
 _CODE = re.compile(r"`([^`]+)`")
 _IS_NAME = re.compile(r"^[^\s]*(?:\w/\w|\w\.\w|[a-z][A-Z]|\w_\w)[^\s]*$")
 WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this prompt:", "Known here:"
-DECIDED, OBSERVED, OBSERVATION = "Decided here:", "Found out by agents in this project:", "observation"
+DECIDED, OBSERVED, OBSERVATION = "Said about this project:", "Found out by agents in this project:", "observation"
 BESIDE = (DECIDED, OBSERVED)  # take no room from lessons
 BY_LESSONS, OF_ONE_PLACE = ("observed_failure", "observed_command"), "observed_structure"
 
@@ -140,8 +140,9 @@ async def brief(
     match moment:
         case "session_start":
             sections = await _sections_of_start(database, scope, situation)
-            beside = [item for section in sections if section.title in BESIDE for item in section.items]
-            more = sum(estimate_tokens(item.line + "\n") for item in beside)
+            beside = [section for section in sections if section.title in BESIDE and section.items]
+            lines = [line for section in beside for line in (section.title, *(item.line for item in section.items))]
+            more = sum(estimate_tokens(line + "\n") for line in lines)
             return _render(moment, START_NOTE, sections, tokens or START_TOKENS + more)
         case "prompt":
             items = await _items_for_prompt(database, scope, situation)
@@ -183,9 +184,10 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     chains = [row for row in procedures if is_owner and _says_more(row, lines)][:MAX_CHAINS]
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     wished = [listed_fact_item(fact) for fact in stated if fact.kind != "decision"][:MAX_WISHES]
-    decided = [listed_fact_item(fact) for fact in stated if fact.kind == "decision"][:MAX_WISHES]
+    decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
+    decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
-    decisions, more_decisions = _split_items(decided, DECIDED_TOKENS)
+    decisions, more_decisions = _split_items([listed_fact_item(fact) for fact in decided], DECIDED_TOKENS)
     own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
     lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
     found_out = [fact for fact in facts if fact.kind == OBSERVATION and fact.value not in own]
@@ -202,7 +204,6 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
             KNOWN,
             [
                 *lessons,
-                *[listed_fact_item(fact) for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS],
                 *(fix_item(row) for row in fixes),
                 *more_wishes,
                 *more_decisions,
