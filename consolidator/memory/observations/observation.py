@@ -19,6 +19,7 @@ from consolidator.memory.facts.candidates import FactExtractor, Proposals
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.history import code
+from consolidator.memory.lessons.segments import purpose_of
 from consolidator.memory.observations.doubts import (
     CODE,
     NEVER_RUN,
@@ -108,10 +109,12 @@ def is_changed(item: KnownObservation, committed: Sequence[tuple[TranscriptLine,
 def works_without(item: KnownObservation, chunk: TranscriptChunk) -> TranscriptLine | None:
     """Return the call that a known sentence says failed, where it only worked and nothing of its mending ran.
 
-    A change of code mends what that code broke: its check says nothing of other code.
+    A check that passes, or a change of code that mends what that code broke, says nothing of other code.
     """
     commands = [line for line in chunk.lines if line.kind == "C"]
     if item.predicate != "observed_failure" or len(commands) >= MAX_COMMANDS:  # or others are not shown
+        return None
+    if purpose_of(item.subject) is not None or _RUNS_HOOKS.match(item.subject):
         return None
     failure, _, mending = item.sentence.partition(f" {REASON} ")[0].partition("; after ")
     steps = [span.strip("`") for span in CODE.findall(mending)]

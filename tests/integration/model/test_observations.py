@@ -544,6 +544,11 @@ WORKED = bash("make report", "fine")
             [event for n in range(14) for event in bash(f"make part{n}", "ok")] + WORKED,
             False,
         ),  # too many to see
+        (
+            [*bash("make lint", "no such table: x", "error"), *bash("make seed", "ok"), *bash("make lint", "ok")],
+            bash("make lint", "ok"),
+            False,  # a check passes, which says nothing of other code
+        ),
         ([*FAILED, *COMMITTED[:2], *WORKED, *WORKED], WORKED, False),  # code was changed, which says nothing of other
     ],
 )
