@@ -39,6 +39,7 @@ from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
+from consolidator.memory.observations.doubts import PASSING
 from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
 from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.memory.text.words import split_words
@@ -165,7 +166,7 @@ class FactReader:
         async with self.calls.database.connection() as conn:
             if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
-            rows = await facts.list_observed(conn, scope)
+            rows = await facts.list_observed(conn, scope, passing=PASSING)
             if scope not in self._words:
                 self._words[scope] = await facts.list_project_words(conn, scope)
         others = [row for row in self._words[scope] if row.root_id != session.root_id]
@@ -179,7 +180,7 @@ class FactReader:
         proposals = read_observations(chunk, answer, FactExtractor(session, model_extractor(self.model), self.revision))
         observed = self._observed.setdefault(facts.RelationScope(session.agent, session.project, session.peer), {})
         for shown in proposals.candidates:
-            if shown.quarantined is None:
+            if shown.quarantined in (None, PASSING):
                 item = KnownObservation(
                     shown.subject, shown.predicate, shown.value, shown.sentence, session_id=session.session_id
                 )

@@ -25,6 +25,7 @@ from consolidator.memory.observations.doubts import (
     NEVER_RUN,
     NO_MOMENT,
     NOT_IN_QUOTE,
+    PASSING,
     TOLD,
     UNKNOWN,
     file_name,
@@ -248,10 +249,15 @@ class _Reader:
         names = names_in(item.sentence if reason is None else reason)
         if is_told(quote, names, self.chunk.origins, line.seq):
             return TOLD
-        if (held := objection(reason or "", quote, line, self.source.session.project or "")) or reason is None:
+        held = objection(reason or "", quote, line, self.source.session.project or "")
+        edited = [each for each in self.chunk.lines if each.kind == "E"]
+        if reason is None:  # who says it again without having edited its files speaks of no work in hand
+            changed = name_parts(" ".join(each.text for each in edited))
+            is_others = not any(f" {name_parts(file_name(name))} " in f" {changed} " for name in names)
+            return None if held == PASSING and is_others else held
+        if held is not None:
             return held
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
-        edited = [each for each in self.chunk.lines if each.kind == "E"]
         shown = name_parts(" ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *results, *edited)))
         if names and not any(f" {name_parts(file_name(name))} " in f" {shown} " for name in names):
             return NOT_IN_QUOTE

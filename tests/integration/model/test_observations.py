@@ -584,6 +584,60 @@ def test_a_sentence_about_the_work_in_hand_counts_once_sessions_say_it_without_n
         assert len(believed(made)) == count
 
 
+@pytest.mark.parametrize(
+    ("edits", "said", "is_released"),
+    [
+        ([], "Now `orders.py` reads `orders.sql` at import", True),
+        (edit("a", "b"), "Now `orders.py` reads `orders.sql` at import", False),  # its own work in hand
+        (edit("a", "b"), "`orders.py` reads `orders.sql` at import", True),
+        ([], "`orders.py` probably reads `orders.sql` at import", False),
+    ],
+)
+def test_who_did_not_edit_its_files_says_again_what_was_held_as_of_the_work_in_hand(
+    edits: list[NewEvent], said: str, is_released: bool
+) -> None:
+    sentence = "`orders.py` reads `orders.sql` at import."
+    known = KnownObservation("orders.py", "observed_structure", sentence, sentence)
+    talk = [user_message("Go."), *edits, assistant_response(f"{said}.")]
+    made = [each for day in (1, 2) for each in candidates_of(talk, said, "", day, key="again", known=known)[0]]
+    assert believed(made[:1]) == []  # one session is not two
+    assert believed(made) == ([sentence] if is_released else [])
+
+
+async def test_what_is_held_as_of_the_work_in_hand_is_shown_to_be_said_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    shown: list[str] = []
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        made: dict[str, Any] = {"facts": [], "observations": [], "again": [], "ended": []}
+        if schema_name(request) == "decisions":
+            return ScriptedReply.json({"operations": []})
+        prompt = request["messages"][1]["content"]
+        known = [line for line in prompt.splitlines() if line[:1] == "K" and NOTED[-20:] in line]
+        shown.extend(known)
+        for name, who, words in parse_lines(request):
+            if who == "agent" and "lacks `tzdata`" in words:
+                cited = {"line": name, "quote": words.rstrip(".")}
+                stated = {"kind": "environment", "moment": "running tests", "proof": [], "sentence": NOTED}
+                made["again" if known else "observations"].append(
+                    {"known": known[0].split()[0], **cited} if known else {**stated, **cited}
+                )
+        return ScriptedReply.json(made)
+
+    async with ModelServer(answer) as server:
+        for number in range(3):
+            talk = [
+                user_message("The report test, tzdata?"),
+                assistant_response(f"The `report_test` now fails: {FOUND}"),
+            ]
+            await log_events(database, f"s{number}", talk, agent="coder", project=SHOP)
+            clock.advance(timedelta(days=1))
+            await run_job(database, with_model(settings, server))
+            assert (NOTED in await told(database)) is (number == 2)
+    assert len(shown) == 2
+
+
 def test_what_ended_counts_anew() -> None:
     words = "`orders.py` reads `orders.sql` at import"
     talk = [user_message("Go."), assistant_response(words)]
