@@ -19,6 +19,7 @@ MODULES = {
     "bulk": "benchmarks.speed.bulk",
     "consolidation": "benchmarks.speed.consolidation",
     "real-night": "benchmarks.speed.real_night",
+    "first-import": "benchmarks.speed.first_import",
     "increment": "benchmarks.speed.increment",
     "history": "benchmarks.speed.history",
     "retention": "benchmarks.speed.retention",

@@ -28,6 +28,7 @@ RATIOS = {
     },
     "consolidation": {"night / stamping as a night does", "night / stamping in one statement"},
     "real-night": set(),
+    "first-import": set(),
     "increment": {"night with 1% new / full backfill"},
     "history": {"one project: long / short", "4 projects, news in 4: long / short", "peak of memory"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},

@@ -21,6 +21,8 @@ _AGENTS_WORKTREE = re.compile(
     r"(?P<worktree>(?P<home>.*)/(?:\.codex/worktrees/[^/]+/(?P<codex>[^/]+)|\.cursor/worktrees/(?P<cursor>[^/]+)/[^/]+))"
     r"(?:/.*)?"
 )
+# ~/worktrees/NAME/X/NAME, as several tools that manage worktrees lay them out
+_NAMED_WORKTREE = re.compile(r"(?P<worktree>(?P<repository>.*/worktrees/(?P<name>[^/]+))/[^/]+/(?P=name))(?:/.*)?")
 _GIT_FILE = re.compile(r"gitdir:\s*(?P<repository>.+)/\.git/worktrees/(?P<name>[^/\n]+)\s*")
 _MAX_GIT_FILE = 4096  # bytes
 
@@ -34,8 +36,11 @@ def derive_project(cwd: object) -> str | None:
     for pattern in (_INNER_WORKTREE, _SIBLING_WORKTREE):
         if match := pattern.match(path):
             return match["repository"]
+    named = _NAMED_WORKTREE.fullmatch(path)
+    place = named["worktree"] if named else path
     is_here = path.startswith("/") and not path.startswith("//")  # a log must not have another machine asked
-    return (_read_repository(Path(path), is_proved=True) if is_here else None) or path or None
+    repository = _read_repository(Path(place), is_proved=True) if is_here else None
+    return repository or (named["repository"] if named else path) or None
 
 
 def _read_repository(worktree: Path, *, is_proved: bool = False) -> str | None:

@@ -1,4 +1,4 @@
-"""Parse what a call operates on: its program or tool, the paths, names and words it is given, and the files it writes.
+"""Parse what a call operates on: its program or tool, the paths, names and words it is given.
 
 Pure: looks at one call's arguments alone. `solutions.operation_matching` decides whether two calls are the same.
 """
@@ -20,21 +20,6 @@ from consolidator.memory.plain import Plain
 
 MAX_OPERANDS = 24
 MAX_WORDS = 80
-MAX_PATHS = 16  # that a call writes
-_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
-_COPYING_PROGRAMS = frozenset({"cp", "mv", "install", "rsync", "ln"})
-_INLINE_WRITE = re.compile(
-    r"\bopen\(\s*[rbf]?['\"]([^'\"\n{]{1,200})['\"]\s*,\s*(?:mode\s*=\s*)?['\"][wax+]"
-    r"|\bPath\(\s*[rf]?['\"]([^'\"\n{]{1,200})['\"]\s*\)\.write_(?:text|bytes)"
-    r"|\bwriteFile(?:Sync)?\(\s*['\"`]([^'\"`\n$]{1,200})['\"`]"
-    r"|\bFile\.write!?\(\s*['\"]([^'\"\n]{1,200})['\"]"
-)
-_NO_PATH = re.compile(r"[$*?`\n]|^/dev/|^-|^&|^s([/|#,]).*\1")
-_READ_TARGET = re.compile(  # `path = "x"` in code that opens `path` for writing
-    r"\b(\w+)\s*=\s*(?:[\w.]*Path\()?[rf]?['\"]([^'\"\n{]{1,200})['\"]"
-)
-_VARIABLE_WRITE = re.compile(r"\bopen\(\s*(\w+)\s*,\s*['\"][wax+]|\b(\w+)\.write_(?:text|bytes)\(")
-
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
 _LINES = re.compile(r"\d+[:,]\d+")  # a range of lines identifies nothing: it moves with every edit
 _OF_SSH = re.compile(r"^ssh: ", re.MULTILINE)
@@ -244,42 +229,3 @@ def name_words(text: str) -> tuple[str, ...]:
     """Return the parts of a text's names ("player_name", "playerName": name, player), sorted, without stop words."""
     parts = {part.lower() for part in _NAME_PART.findall(text[:8192])} - tool_kinds.STOP_WORDS
     return tuple(sorted({part.rstrip("s") for part in parts if len(part) > 1}))[:MAX_WORDS]
-
-
-def written_paths(tool: str, arguments: Any) -> tuple[str, ...]:
-    """Return the paths that a shell call writes, from its directory; () for another tool.
-
-    By redirection, an editing program, a copy, or code that opens them. One that a variable makes up is not known.
-    """
-    line = shell_command(tool, arguments)
-    if line is None:
-        return ()
-    directory = line_directory(line)
-    paths = (path for path in _find_written(line) if path and not _NO_PATH.search(path))
-    below = "" if directory is None else f"{directory}/"
-    plain = (path.removeprefix("./") for path in paths)
-    return tuple(dict.fromkeys(path if path.startswith(("/", "~")) else below + path for path in plain))[:MAX_PATHS]
-
-
-def _find_written(line: str) -> Iterator[str]:
-    for command in shell.parse_commands(line):
-        yield from _command_paths(command)
-    text = line[: shell.MAX_SCANNED]
-    for match in _INLINE_WRITE.finditer(text):
-        yield next(group for group in match.groups() if group)
-    written = {name for match in _VARIABLE_WRITE.finditer(text) for name in match.groups() if name}
-    if written:
-        yield from (match[2] for match in _READ_TARGET.finditer(text) if match[1] in written)
-
-
-def _command_paths(command: Command) -> Iterator[str]:
-    for redirection in command.redirections:
-        if ">" in redirection and ">&" not in redirection:
-            yield redirection.rsplit(">", 1)[-1].lstrip("|").strip("'\"")
-    if command.program == "tee":
-        yield from command.operands
-    elif command.program in ("sed", "perl") and any(_IN_PLACE.match(option) for option in command.options):
-        has_script = any(option.startswith(("-e", "--expression", "-f")) for option in command.options)
-        yield from command.operands[0 if has_script else 1 :]
-    elif command.program in _COPYING_PROGRAMS and len(command.operands) > 1:
-        yield command.operands[-1]

@@ -49,8 +49,6 @@ SEARCHING_SUBCOMMANDS = {"git": word_set("grep diff check-ignore ls-files config
 
 WRITING_PROGRAMS = word_set("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
 FILE_PROGRAMS = word_set("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
-FILE_SUBCOMMANDS = {"git": word_set("mv rm restore checkout clean switch")}
-VERSION_CONTROL_PROGRAMS = word_set("git hg svn jj gh glab")
 
 INTERPRETERS = word_set(
     "python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir"

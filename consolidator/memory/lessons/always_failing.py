@@ -1,4 +1,4 @@
-"""Learns what always fails here: a wrapper, program, flag, path or skill; and what works in its place.
+"""Learns what always fails here: a wrapper, program, flag, skill or root of paths; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
 not there or not understood, explains its failures. Only keys without a success are warned of before a call.
@@ -75,8 +75,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "skill", call.name
     elif call.kind in ("read", "search") and call.path:
         path = session.relative(call.path) or "."
-        parts = path.split("/")
-        for depth in {*range(2, len(parts)), len(parts)}:
+        parts = path.split("/") if is_absolute(path) else []  # where a file of the project is, its index tells
+        for depth in range(2, len(parts) + 1):
             folder = "/".join(parts[:depth])
             if not f"{session.base}/".startswith(f"{folder}/"):  # outside the project, what leads to it is there
                 yield "path", folder
@@ -87,14 +87,13 @@ def learn_always_failing(history: History) -> list[Lesson]:
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
     lessons: list[Lesson] = []
-    there = {key[1] for key in uses if key[0] == "path" and uses[key].successes}
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
         if headline is None:
             continue
         explained |= {failure.id for failure in failures}
-        lessons.append(_build_lesson(history, key, uses[key], failures, headline, there))
+        lessons.append(_build_lesson(history, key, uses[key], failures, headline))
     return lessons
 
 
@@ -122,6 +121,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         needed_sessions = 1  # the same words with another program worked
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
         return None
+    if key[0] == "path" and not _is_wrong_root(key[1], failures):
+        return None
     counts: Counter[str] = Counter()
     for failure in failures:
         reasons = history.reasons(failure.call)
@@ -145,14 +146,11 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
 
 
-def _build_lesson(
-    history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str, there: Collection[str]
-) -> Lesson:
+def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str) -> Lesson:
     kind, *names = key
     cases = Cases([(failure.session, failure.call) for failure in failures])
     reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
-    instead = _find_nearest(there, names[0]) if kind == "path" else _find_instead(key, failures)
-    of_root = kind == "path" and _is_wrong_root(names[0], failures)
+    instead = _find_instead(key, failures)
     counts = f"{len(failures)} of {len(failures) + uses.successes}"
     if quoted := quote_reason(reason, MAX_REASON):
         counts += f": {quoted}"
@@ -160,11 +158,8 @@ def _build_lesson(
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
-    elif of_root:  # without its name, which leads out of the project, and each checkout has a root of its own
+    elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
         line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
-    elif kind == "path":
-        cure = f"; {code(instead)} is" if instead else ""
-        line = f"{code(names[0])} is not there ({counts}){cure}."
     elif kind == "wrapper":
         works = ", ".join(map(code, _operations_without(history, *names)))
         cure = f"; without {code(names[0])} it works: {works}" if works else ""
@@ -180,16 +175,8 @@ def _build_lesson(
         failures=len(failures),
         successes=uses.successes,
         instead=instead,
-        match={
-            "kind": kind,
-            "headline": headline,
-            **dict(zip(MATCH_NAMES[kind], names, strict=True)),
-            **({"of_root": True} if of_root else {}),
-        },
+        match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
         warns=uses.successes == 0 and kind != "path",
-        starts=kind != "path"
-        or of_root
-        or instead is not None,  # that something is not there, without where it is, helps nobody
     )
 
 
@@ -279,13 +266,4 @@ def _is_wrong_root(folder: str, failures: list[_Failure]) -> bool:
         later = failure.session.calls[failure.position + 1 : failure.position + 1 + MAX_LATER_READS]
         if any(call.ok and call.kind in ("read", "search") and plain_path(call.path or "") == own for call in later):
             there.append(failure)
-    is_often = len(there) >= MIN_INSTEAD * len(failures) and len({f.session.root for f in there}) >= MIN_SESSIONS
-    return is_absolute(folder) and is_often
-
-
-def _find_nearest(there: Collection[str], path: str) -> str | None:
-    """Return the file of the same name with another ending that is there, else the nearest folder of a path."""
-    stem = path.rpartition(".")[0]
-    others = sorted(other for other in there if stem and other.rpartition(".")[0] == stem)
-    parents = [path.rsplit("/", depth)[0] for depth in range(1, path.count("/"))]
-    return others[0] if len(others) == 1 else next((f"{parent}/" for parent in parents if parent in there), None)
+    return len(there) >= MIN_INSTEAD * len(failures) and len({f.session.root for f in there}) >= MIN_SESSIONS

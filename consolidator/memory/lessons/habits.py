@@ -23,7 +23,7 @@ from consolidator.memory.lessons.history import (
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import paths_of
-from consolidator.memory.lessons.trace import NOT_MATCHED, TracedCall
+from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
@@ -42,13 +42,13 @@ MAX_PAIRED = 300  # files and patterns that are held against each other, the mos
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
-_SHIFT = re.compile(r"tab[+-]\d+")
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
 _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
 )
+NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
@@ -70,21 +70,16 @@ def _expected_another_folder(call: TracedCall, place: str) -> bool:
 
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled, spaces, left = Cases(), Cases(), Cases()
+    cancelled, left = Cases(), Cases()
     shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
-    indents: Counter[str] = Counter()
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
         place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
         if place and is_inside(place) and _expected_another_folder(call, place):
             left.add(session, call)
-        if call.kind in ("read", "edit") and call.ok and call.value and _SHIFT.match(call.value):
+        if call.kind in ("read", "edit") and call.ok and call.value:
             shifts[call.value].add(session, call)
-        elif call.kind == "edit" and call.ok and call.value:
-            indents[call.value] += 1
-        elif call.value == "space" and any(NOT_MATCHED in headline.key for headline in call.headlines):
-            spaces.add(session, call)
     if len(cancelled.roots) >= MIN_SESSIONS:
         yield cancelled.build_lesson(
             "harness",
@@ -107,24 +102,15 @@ def _harness(history: History) -> Iterator[Lesson]:
             starts=len(left.roots) >= MIN_SESSIONS,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))
-    is_short = len(short) >= MIN_TOLD_SHARE * total and len(short) >= len(spaces)
-    cases = short if is_short else spaces
-    if len(cases.roots) >= MIN_SESSIONS and (is_short or indents["tab"] > 0.6 * indents.total()):
-        line = (
-            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line of the old text ({len(short)} of '
-            f"{total} times)."
-            if is_short
-            else f'Sources are indented with tabs: edits whose old text has spaces fail ("{UNMATCHED}", {len(spaces)} '
-            "times)."
-        )
-        indented = "\t" if is_short else "  "
-        yield cases.build_lesson(
+    if len(short.roots) >= MIN_SESSIONS and len(short) >= MIN_TOLD_SHARE * total:
+        yield short.build_lesson(
             "harness",
             "tabs",
-            line,
-            1.5 * len(cases.roots),
-            failures=len(cases),
-            match={"error": UNMATCHED, "indented": indented},
+            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line of the old text ({len(short)} of '
+            f"{total} times).",
+            1.5 * len(short.roots),
+            failures=len(short),
+            match={"error": UNMATCHED, "indented": "\t"},
         )
 
 
@@ -209,29 +195,31 @@ def _constants(history: History) -> Iterator[Lesson]:
     in more sessions.
     """
     cases: dict[str, Cases] = defaultdict(Cases)
-    unnamed = 0
+    unnamed = failures = 0  # the calls that leave it out
     for session, call in history.calls():
         if call.kind == "shell" and call.ok and call.value:
             cases[call.value].add(session, call)
-        elif call.kind == "shell" and call.ok:
-            unnamed += any(_OF_REPOSITORY.match(segment.operation) is not None for segment in call.segments)
+        elif call.kind == "shell" and any(_OF_REPOSITORY.match(segment.operation) for segment in call.segments):
+            unnamed += call.ok is True
+            failures += any(NO_REMOTE.search(headline.text) is not None for headline in call.headlines)
     counts = Counter({value: len(members) for value, members in cases.items()})
     best = most_common(counts) if counts else None
     if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
         return
-    own = (history.home or "").rpartition("/")[2].casefold()
-    if best.rpartition("/")[2].casefold() == own:
-        unnamed = 0  # they mean the same one
-    elif len(cases[best].roots) < MIN_SESSIONS:
+    is_own = best.rpartition("/")[2].casefold() == (history.home or "").rpartition("/")[2].casefold()
+    if not is_own and (len(cases[best].roots) < MIN_SESSIONS or counts[best] <= unnamed):
         return
-    if counts[best] >= MIN_CONSTANT_SHARE * counts.total() and counts[best] > unnamed:
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+        shares = f"{counts[best]} of {counts.total() + unnamed}" + (f"; {failures} failed without" if failures else "")
         yield cases[best].build_lesson(
             "constant",
             "gh repository",
-            f"`gh` calls here name the repository {code(best)} ({counts[best]} of {counts.total() + unnamed}).",
+            f"`gh` calls here name the repository {code(best)} ({shares}).",
             1.0 * len(cases[best].roots),
             successes=counts[best],
+            failures=failures,
             instead=best,
+            starts=failures > 0 or counts[best] > unnamed,
         )
 
 

@@ -22,7 +22,7 @@ from consolidator.memory.calls.directory import (
     strip_cd,
 )
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.habits import LEFT_BEHIND
+from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -146,11 +146,13 @@ def _answers_of_shell(
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)
-    if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
-        parts = _fold_names(named := find_repository(line) or "")
-        for lesson in lessons:  # a call names another repository with the owner or the name of the project's own
+    if failed.program == "gh":
+        named = find_repository(line)
+        parts = _fold_names(named or "") if _MISSING_REPOSITORY.search(error) else set()
+        is_unnamed = named is None and NO_REMOTE.search(error) is not None
+        for lesson in lessons:  # a call names none, or another with the owner or the name of the project's own
             own = lesson.instead if lesson.kind == "constant" else None
-            if own and named != own and parts & _fold_names(own):
+            if own and (is_unnamed or (named != own and parts & _fold_names(own))):
                 yield Told(lesson, lesson.line, own)
     if failed.operation == "git commit" and not keys:  # it says nothing of why: what its hook runs will
         yield from (Told(lesson, lesson.line) for lesson in lessons if lesson.kind == "commit_check")
@@ -201,15 +203,12 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
             elif project and is_absolute(path) and not path.startswith(project):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
     for lesson in lessons:
-        folder = str(lesson.match.get("path"))
-        if lesson.match.get("of_root"):
-            moved = [plain_path(path)[len(folder) :] for path in paths if plain_path(path).startswith(f"{folder}/")]
-            if project and moved:
-                yield Told(
-                    lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
-                )
-        elif lesson.instead and any(f"/{folder}/" in f"/{path.strip('/')}/" for path in paths):
-            yield Told(lesson, lesson.line)
+        root = str(lesson.match.get("path"))
+        moved = [plain_path(path)[len(root) :] for path in paths if plain_path(path).startswith(f"{root}/")]
+        if project and moved:
+            yield Told(
+                lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
+            )
 
 
 def _find_other_ending(index: dict[str, str], path: str) -> str | None:

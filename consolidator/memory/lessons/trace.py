@@ -26,7 +26,7 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t11"
+TRACE_VERSION = "t12"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -73,8 +73,8 @@ class TracedCall:
     folders: list[str] = field(default_factory=list)  # that the output of a check or commit names
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
-    # Of `gh`: the repository; of an edit: "tab" or "space", how its lines are indented; "tab+1" where a call shows that
-    # each line of the old text of a failed edit lacked a tab, "tab+0" where it shows no such thing.
+    # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
+    # lacked a tab, "tab+0" where it shows no such thing.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -259,7 +259,6 @@ class TraceFold:
             traced.kind = "read"
         elif path and tool_kinds.EDITING_TOOLS.fullmatch(name):
             traced.kind = "edit"
-            traced.value = _indentation(arguments)
         if traced.path and traced.kind in ("read", "edit"):
             self._compare_indentation(traced, traced.path, arguments, call.result_text)
         if traced.ok is False:
@@ -314,14 +313,6 @@ def skill_name(arguments: Mapping[str, Any], tool: str) -> str:
     skill = arguments.get("skill") or arguments.get("command") or arguments.get("name")
     names = str(skill).lstrip("/").split() if skill else []
     return names[0][:80] if names else tool
-
-
-def _indentation(arguments: Mapping[str, Any]) -> str | None:
-    """Return how the lines that an edit replaces or writes are indented."""
-    texts = (arguments.get(key) for key in ("old_string", "new_string", "content"))
-    text = "\n".join(text[:4000] for text in texts if isinstance(text, str))
-    tabs, spaces = len(re.findall(r"(?m)^\t", text)), len(re.findall(r"(?m)^  +\S", text))
-    return None if tabs == spaces == 0 else "tab" if tabs > spaces else "space"
 
 
 def name_of(segments: list[Segment]) -> str:

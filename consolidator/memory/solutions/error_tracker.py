@@ -241,7 +241,7 @@ class ErrorTracker:
                 continue
             if not is_refused_commit(error.record) or not self._resolve_by_check(error, later):
                 self._resolve(error, later, grade)
-            if grade.is_final:
+            if grade is ResolutionGrade.SAME:  # nothing later can be a better resolver
                 self._open_errors.remove(error)
 
     def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord) -> None:
@@ -282,7 +282,7 @@ class ErrorTracker:
         attempt = shorten(f"{record.failing}: {record.headline}", 200)
         tried = (*error.record.tried, attempt)[-MAX_TRIED:]
         error.record = replace(error.record, tried=tried)
-        if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
+        if error.grade is not ResolutionGrade.NONE:  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
             error.record = replace(error.record, **_UNRESOLVED)
         self._save(error.record)

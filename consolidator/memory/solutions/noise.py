@@ -13,28 +13,8 @@ from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import error_programs, headline
 
-_EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
-_REASONS = (
-    ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
-    (
-        "rejected",
-        re.compile(
-            r"user (?:doesn't|does not) want to|(?:rejected|denied|declined) by (?:the )?user|user"
-            r" (?:has )?(?:rejected|denied|declined)|permission to use .{1,80} (?:has been )?denied"
-            r"|tool use was rejected",
-            re.IGNORECASE | re.DOTALL,
-        ),
-    ),
-    (
-        "aborted",
-        re.compile(
-            r"^\W*(?:command|operation|request|tool(?: call| execution)?|execution)?\s*(?:was |has been )?"
-            r"(?:aborted|interrupted|cancell?ed)(?: by (?:the )?user| for tool use)?\W*$|interrupted by (?:the )?user"
-            r"|aborted by (?:the )?user",
-            re.IGNORECASE | re.MULTILINE,
-        ),
-    ),
-)
+_EDGE = 300  # characters at the start, or the end, in which a status stands
+_REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
 _NO_MATCH = re.compile(
     r"^\W*(?:no (?:files?|match(?:es)?|results?|entries|lines)(?: \w+)* ?(?:found|matched)?|0 (?:results|matches|files)"
     r"|nothing found|found 0 \w+|not found)\b",
@@ -47,12 +27,10 @@ _EXIT_STATUS = re.compile(
 
 def noise_reason(call: CompletedCall, text: str) -> str | None:
     """Return why a failed call with the result `text` teaches nothing; None where it is an error."""
-    if call.reason in ("rejected", "aborted", "cascade"):
+    if call.reason in ("rejected", "aborted", "cascade"):  # as its format tells
         return call.reason
-    start = text[:_EDGE]
-    for reason, pattern in _REASONS:
-        if pattern.search(start):
-            return reason
+    if _REPORT.match(text):
+        return "report"
     return "found nothing" if _is_empty_search(call, text) else None
 
 

@@ -1,4 +1,4 @@
-"""Decide whether a later call is the same operation as a failing one, or a substitute for it.
+"""Decide whether a later call is the same operation as a failing one.
 
 Pure: compares two operations. Outcomes, distances and windows belong to `error_tracker`.
 """
@@ -52,17 +52,19 @@ def _match_by_scope(failing: Operation, later: Operation) -> OperationMatch:
         return OperationMatch.SAME
     if failing.inspects:
         return OperationMatch.NONE
-    is_check = (
-        failing.program in tool_kinds.CHECKING_PROGRAMS
-        or tool_kinds.CHECKING_SUBCOMMANDS.search(failing.name) is not None
-    )
     if failing.operands:  # the later run has none: a whole run includes the part that failed
-        return OperationMatch.SAME if is_check else OperationMatch.WEAK
+        return OperationMatch.SAME if is_check(failing) else OperationMatch.WEAK
     return (
         OperationMatch.WEAK
-        if is_check and any("/" in word or "." in word for word in later.operands)
+        if is_check(failing) and any("/" in word or "." in word for word in later.operands)
         else OperationMatch.SAME
     )
+
+
+def is_check(operation: Operation) -> bool:
+    """Whether an operation of a shell checks its operands, or everything."""
+    is_named = tool_kinds.CHECKING_SUBCOMMANDS.search(operation.name) is not None
+    return operation.kind == "shell" and (is_named or operation.program in tool_kinds.CHECKING_PROGRAMS)
 
 
 def _has_similar_arguments(failing: Operation, later: Operation) -> bool:
@@ -95,41 +97,8 @@ def is_moved_file(failing: Operation, later: Operation) -> bool:
     return any(word.rsplit("/", 1)[-1] in names for word in later.operands)
 
 
-def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
-    """Whether another program substitutes for a failing one on the same operand.
-
-    It must be of the same family: reading, formatting or adding a script does not replace running it. Where the failing
-    program was unusable (not installed), any other command is a substitute.
-    """
-    if failing.program == later.program:
-        return False
-    if not (unusable and later.kind == "shell") and (
-        operation_family(failing) != operation_family(later) or operation_family(later) == "check"
-    ):
-        return False
-    return operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
-
-
-def operation_family(operation: Operation) -> str:
-    """Return the kind of an operation: look, write, file, version, check or run; each tool is a kind of its own."""
-    if operation.inspects:
-        return "look"
-    if operation.kind == "edit":
-        return "write"
-    if operation.kind == "tool":
-        return operation.name
-    program, _, subcommand = operation.name.partition(" ")
-    if subcommand in tool_kinds.FILE_SUBCOMMANDS.get(program, ()) or program in tool_kinds.FILE_PROGRAMS:
-        return "file"
-    if program in tool_kinds.VERSION_CONTROL_PROGRAMS:
-        return "version"
-    if program in tool_kinds.CHECKING_PROGRAMS or tool_kinds.CHECKING_SUBCOMMANDS.search(subcommand):
-        return "check"
-    return "write" if program in tool_kinds.WRITING_PROGRAMS else "run"
-
-
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
-    """Whether two calls act on one thing: the same word, a path and its end, or the same host."""
+    """Whether two calls act on one thing: the same word, or a path and its end."""
     second_list = list(second)
     return any(_is_same_operand(a, b) for a in first for b in second_list if a not in (".", "..", "-"))
 
@@ -137,11 +106,5 @@ def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
 def _is_same_operand(first: str, second: str) -> bool:
     if first == second:
         return True
-    if "://" in first and "://" in second:
-        return _host(first) == _host(second)
     shorter, longer = sorted((first, second), key=len)
     return len(shorter) > 2 and longer.endswith("/" + shorter.lstrip("/"))
-
-
-def _host(url: str) -> str:
-    return url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0]

@@ -13,21 +13,18 @@ from typing import Any
 
 from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.operation import Operation, parse_operations, written_paths
+from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
+    is_check,
     is_moved_file,
-    is_substitute,
     match_operations,
-    operands_overlap,
-    operation_family,
 )
 
-SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
 ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
@@ -37,11 +34,6 @@ _GIT_SAYS = re.compile(
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
 _IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
-_UNUSABLE = re.compile(
-    r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
-    r"|(?:is|are) (?:disabled|not available)|unable to locate",
-    re.IGNORECASE,
-)
 
 
 class ResolutionGrade(IntEnum):
@@ -49,27 +41,13 @@ class ResolutionGrade(IntEnum):
 
     NONE = 0
     SUPERSEDED = 1  # the same operation failed with another error
-    SUBSTITUTION = 2  # another program on the same operand
-    PART = 3  # the same operation on a part
-    OTHER_TOOL = 4  # a shell wrote the file that a file tool could not write
-    SAME = 5
-
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing later can be a better resolver."""
-        return self >= ResolutionGrade.OTHER_TOOL
+    PART = 2  # the same operation on a part
+    SAME = 3
 
     @property
     def rule(self) -> str:
         """The rule, as a record stores it."""
-        return _RULES.get(self, "same-operation")
-
-
-_RULES = {
-    ResolutionGrade.SUPERSEDED: "superseded",
-    ResolutionGrade.SUBSTITUTION: "substitution",
-    ResolutionGrade.OTHER_TOOL: "substitution",
-}
+        return "superseded" if self is ResolutionGrade.SUPERSEDED else "same-operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +56,11 @@ class LaterCall:
 
     call: CompletedCall
     operations: list[Operation]
-    written: tuple[str, ...] = ()  # paths that a shell call writes
 
     @classmethod
     def of_call(cls, call: CompletedCall, arguments: Any, error: str | None = None) -> LaterCall:
         """Return a call with what it does, by its arguments as far as they may be kept."""
-        return cls(
-            call,
-            parse_operations(call.tool, arguments, error),
-            written_paths(call.tool, arguments),
-        )
+        return cls(call, parse_operations(call.tool, arguments, error))
 
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
@@ -112,21 +85,12 @@ def grade_resolution(
         return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
-    if failing.kind == "edit" and operands_overlap(failing.operands, later.written):
-        return ResolutionGrade.NONE if guards.states_guard(record.headline) else ResolutionGrade.OTHER_TOOL
-    if match is OperationMatch.WEAK:
-        return ResolutionGrade.PART
-    distance = later.call.index - record.index
-    if distance <= SUBSTITUTE_WINDOW and not guards.states_guard(record.headline):
-        unusable = _UNUSABLE.search(record.headline) is not None
-        if is_substitute(failing, later.operations[0], unusable):
-            return ResolutionGrade.SUBSTITUTION
-    return ResolutionGrade.NONE
+    return ResolutionGrade.PART if match is OperationMatch.WEAK else ResolutionGrade.NONE
 
 
 def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
     """Whether a later run of a check leaves out, or may leave out, what failed: its success says nothing of that."""
-    if failing.kind != "shell" or operation_family(failing) != "check":
+    if not is_check(failing):
         return False
     later_line = shell_command(later.call.tool, later.call.arguments) or ""
     if len(_LEAVES_OUT.findall(later_line)) > len(_LEAVES_OUT.findall(line)):

@@ -1,51 +1,10 @@
-"""Guards are known by what an error says, and ways round them by what a command line does."""
+"""Ways round a check are known by what a command line does."""
 
 from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.guards import adds_bypass, states_guard, switches_off_check
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "File has not been read yet. Read it first before writing to it.",
-        "remote: error: GH006: Protected branch update failed for refs/heads/main.",
-        "error: pre-commit hook failed: lint",
-        "husky - pre-push hook exited with code 1 (error)",
-        "remote: error: hook declined to update refs/heads/main",
-        " ! [remote rejected] main -> main (pre-receive hook declined)",
-        "This command requires approval",
-        "Approval required before deploying to production",
-        "Merging needs an approving review by a code owner: review required",
-        "The user doesn't want to proceed with this tool use.",
-        "The tool use was rejected by the user",
-        "User denied the request",
-        "Operation blocked by sandbox",
-        "sandbox denied write to /etc/hosts",
-        "Request blocked by the organization's security settings",
-    ],
-)
-def test_a_guard_is_known_by_what_the_error_says(text: str) -> None:
-    assert states_guard(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "fatal: The current branch x has no upstream branch.",
-        "ModuleNotFoundError: No module named 'hooks'",
-        "Access denied for user 'root'@'localhost' (using password: YES)",
-        "Connection refused",
-        "error: Property 'useHook' does not exist on type 'X'",
-        "TypeError: missing 1 required positional argument: 'x'",
-        "AssertionError: expected 3, got 4",
-    ],
-)
-def test_other_errors_state_no_guard(text: str) -> None:
-    assert not states_guard(text)
-
+from consolidator.memory.calls.guards import adds_bypass, switches_off_check
 
 BYPASSES = [
     # hooks are skipped

@@ -355,22 +355,6 @@ def test_where_the_folder_does_not_matter_or_changes_no_home_is_lost() -> None:
     assert of_kind(learn(3, write), "command")[0].line == "Tests: `pytest` in `web/` (worked 12 of 12)."
 
 
-def test_a_folder_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
-    def write(log: CallLog) -> None:
-        log.read("app/cli/user.go").read("app/cli/conf/lint.yaml")
-        log.read("app/cli/commands/run.go", ok=False, output="File does not exist.")
-        folder = {"pattern": "run", "path": f"{HOME}/app/cli/commands"}
-        log.call("Grep", folder, "Path does not exist: app/cli/commands", ok=False)
-
-    lessons = learn(3, write)
-    path, error = f"{HOME}/app/cli/commands/stop.go", "File does not exist."
-    told = answer_failure(lessons, "Read", {"file_path": path}, error, "", HOME)
-    assert told is not None
-    assert told.text == "`app/cli/commands` is not there (6 of 6); `app/cli/` is."
-    unmatched = "String to replace not found in file."
-    assert answer_failure(lessons, "Edit", {"file_path": path}, unmatched, "", HOME) is None
-
-
 def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_otherwise() -> None:
     log = CallLog("s1").run("cd web && make a").run("make b").fail("cd x && make c", "1 problem").run("make d")
     log.run("(cd lib && make e)").run("make f").run("cd /tmp && make g", "\nShell cwd was reset to /home/ada/shop")
@@ -518,6 +502,9 @@ def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -
     for other, call in (("acne/shop", "acme/shop"), ("acne/Sh-op", "acme/shop"), ("acne/else", None)):
         told = answer_failure(lessons, "Bash", {"command": f"gh api repos/{other}/pulls"}, "gh: Not Found (HTTP 404)")
         assert (told.call if told else None) == call
+    for line, call in (("gh pr list", "acme/shop"), ("gh pr list --repo acme/else", None)):
+        told = answer_failure(lessons, "Bash", {"command": line}, "failed to run git: fatal: not a git repository")
+        assert (told.call if told else None) == call
 
 
 @pytest.mark.parametrize(("sessions", "without", "is_told"), [(3, 0, True), (3, 1, True), (3, 4, False), (2, 0, False)])
@@ -531,11 +518,20 @@ def test_a_repository_is_no_constant_where_more_calls_leave_it_out(sessions: int
     assert bool(of_kind(learn(sessions, write), "constant")) == is_told
 
 
-def test_the_repository_of_the_projects_own_name_is_told_whatever_leaves_it_out() -> None:
+def test_the_projects_own_repository_is_told_at_a_start_where_calls_fail_without_it() -> None:
     def write(log: CallLog) -> None:
         log.run("gh api repos/ada/shop/pulls", "text").run("gh pr list", "none").run("gh pr list", "none")
 
-    assert of_kind(learn(3, write), "constant")[0].instead == "ada/shop"
+    lesson = of_kind(learn(3, write), "constant")[0]
+    assert (lesson.instead, lesson.starts) == ("ada/shop", False)
+
+    def fail(log: CallLog) -> None:
+        write(log)
+        log.run("gh pr view", "none of the git remotes point to a known GitHub host", ok=False)
+
+    lesson = of_kind(learn(3, fail), "constant")[0]
+    assert lesson.starts
+    assert "(3 of 9; 3 failed without)" in lesson.line
 
 
 def test_a_worktree_within_the_project_is_the_project() -> None:
@@ -543,33 +539,6 @@ def test_a_worktree_within_the_project_is_the_project() -> None:
         log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
 
     assert of_kind(learn(3, write), "together")[0].match["folders"] == ["api/types", "web/types"]
-
-
-def test_an_edit_with_spaces_where_tabs_are_is_answered() -> None:
-    def write(log: CallLog) -> None:
-        log.edit("a.ts", "\tx").edit("b.ts", "\ty").edit(
-            "c.ts", "  z", ok=False, output="String to replace not found in file."
-        )
-
-    lessons = learn(3, write)
-    error = "String to replace not found in file."
-    told = answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "{\n  x", "new_string": ""}, error)
-    assert told is not None
-    assert "indented with tabs" in told.text
-    assert answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "\tx", "new_string": ""}, error) is None
-
-
-def test_a_path_is_told_at_a_start_only_with_what_is_there_instead() -> None:
-    missing = "File does not exist."
-
-    def write(log: CallLog) -> None:
-        log.read(".lint.yml", ok=False, output=missing).read(".lint.yaml").read("gone.md", ok=False, output=missing)
-
-    told = {lesson.line: lesson.starts for lesson in of_kind(learn(3, write), "always_fails")}
-    assert told == {
-        "`.lint.yml` is not there (3 of 3); `.lint.yaml` is.": True,
-        "`gone.md` is not there (3 of 3).": False,
-    }
 
 
 def test_files_of_many_changes_say_less_by_changing_together() -> None:
@@ -606,7 +575,7 @@ def test_what_a_fold_noted_of_failed_edits_survives_a_cut() -> None:
     log = CallLog("s").edit("a.ts", "\tlet x = 1;", ok=False, output="String to replace not found in file.")
     log.edit("a.ts", "\t\tlet x = 1;")
     whole = log.trace()
-    assert [call.value for call in whole.calls] == ["tab", "tab+1"]
+    assert [call.value for call in whole.calls] == [None, "tab+1"]
     assert all(log.trace(cut).calls == whole.calls for cut in range(1, len(log.events)))
 
 

@@ -94,7 +94,7 @@ def test_noise_never_appears() -> None:
     assert (
         build_solutions(
             track_session(
-                "s1", shell_call("grep x a.py", False, "Exit code 1"), shell_call("make", False, "Command aborted")
+                "s1", shell_call("grep x a.py", False, "Exit code 1"), shell_call("which x", False, "Exit code 1")
             )
         )
         == []
@@ -248,17 +248,13 @@ def test_the_same_call_tried_again_is_no_fix_whatever_the_agent_told_itself() ->
     assert (solution.fixes, solution.resolved) == ((), 1)
 
 
-def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
+def test_a_setting_that_was_missing() -> None:
     limit = track_session(
         "s1",
         ("Read", {"file_path": "/w/app.js"}, False, "File content (806.5KB) exceeds maximum allowed size (256KB)."),
         ("Read", {"file_path": "/w/app.js", "limit": 50}, True, "text"),
     )
     assert only_solution(limit).fixes[0].description == "set limit = 50"
-    tree = track_session(
-        "s1", shell_call("tree /w/lib", False, "zsh: command not found: tree"), shell_call("find /w/lib -type d")
-    )
-    assert only_solution(tree).fixes[0].description == "used `find /w/lib -type d` instead of `tree /w/lib`"
 
 
 def test_the_certain_and_the_frequent_come_first() -> None:
