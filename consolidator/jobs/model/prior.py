@@ -52,7 +52,7 @@ class Prior:
         ranked: list[list[tuple[str, str]]] = []
         for chunk in chunks:
             words = content_words(chunk.render())
-            calls = "\n".join(f"{line.detail} {line.text}" for line in chunk.lines if line.kind in ("F", "C"))
+            calls = "".join(f" {line.detail} \n {line.text} \n" for line in chunk.lines if line.kind in ("F", "C"))
             near: list[tuple[int, float, str, str]] = []
             held: list[tuple[int, float, str, str]] = []
             for item in self.known:
@@ -82,8 +82,7 @@ class Prior:
 def _find_call(item: KnownObservation, calls: str) -> int:
     """Return where a session made a call that a program's line is about, from 1; 0 where it made none."""
     spans = (span.strip("` …") for span in CODE.findall(item.sentence))
-    matches = (re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", calls) for span in spans if span)
-    return min((match.start() + 1 for match in matches if match), default=0)
+    return min((place for span in spans if span and (place := calls.find(f" {span} ") + 1)), default=0)
 
 
 async def load_held(database: Database, session: SessionContext) -> list[KnownObservation]:
