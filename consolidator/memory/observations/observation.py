@@ -177,7 +177,7 @@ def read_observations(
         if shown is None and item.session_id != source.session.session_id:
             shown = works_without(item, chunk)
         if shown is not None:
-            reader.propose(item, shown, shown.text, is_end=True, is_doubt=True)
+            reader.propose(item, shown, shown.text, is_end=True)
     return proposals
 
 
@@ -275,7 +275,6 @@ class _Reader:
         is_proved: bool = False,
         held: str | None = None,
         is_end: bool = False,
-        is_doubt: bool = False,
     ) -> None:
         """Add a candidate; words of the agent that a file has, too, are a tool's: their readers are one witness.
 
@@ -283,6 +282,7 @@ class _Reader:
         """
         source = self.source
         read = [text for seq, text in self.chunk.origins.read if seq < line.seq]
+        is_doubt = is_end and (line.kind == "E" or (line.kind == "C" and quote == line.text))
         is_tools = is_doubt or (line.kind in ("A", "S") and not is_end and is_repeated(quote, read))
         self.proposals.candidates.append(
             source.propose(

@@ -18,7 +18,7 @@ MAX_PARAMETERS = 8  # of a function; more are a value with a name
 LONG_FUNCTIONS = 5  # that take more parameters: what programs call by keywords, and the doors of the log
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
     "consolidator.service.memory.recall": 119,
-    "consolidator.jobs.consolidation.pipeline": 219,
+    "consolidator.jobs.consolidation.pipeline": 220,
 }
 
 
