@@ -60,9 +60,11 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     read = [(session, episodes) for session, episodes in read if episodes and not session.simulated]
     if not read:
         return
+
     heads = await index.load_episode_heads(conn, [session.id for session, _ in read])
     rows: list[EpisodeRow] = []
     documents = DocumentWords[SearchScope]()
+
     for session, episodes in read:
         scope, head = SearchScope(session.memory, session.project, session.peer), heads[session.id]
         number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
@@ -85,6 +87,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
             rows.append(row)
             documents.add(TURN, number, scope, searchable_text(row.speaker, row.text))
             number += 1
+
     await index.save_episodes(conn, rows)
     await postings.add_postings(conn, documents.postings)
     await scope_sizes.add_counts(conn, documents.sum_by_scope())

@@ -334,21 +334,21 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, paths in sorted(by_name.items()):
         for first, second in combinations(paths, 2) if len(paths) <= MAX_TWINS else ():
-            one, other = first.rpartition("/")[0], second.rpartition("/")[0]
+            folder, twin = first.rpartition("/")[0], second.rpartition("/")[0]
             both = by_file[first] & by_file[second]
-            if one and other and both and one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]:
-                changed[one, other] |= both
-                names[one, other].append(name)
-    for (one, other), numbers in sorted(changed.items()):
+            if folder and twin and both and folder.rsplit("/", 1)[-1] == twin.rsplit("/", 1)[-1]:
+                changed[folder, twin] |= both
+                names[folder, twin].append(name)
+    for (folder, twin), numbers in sorted(changed.items()):
         if len(units.roots(numbers)) >= MIN_SESSIONS:
-            files = [f"{place}/{name}" for place in (one, other) for name in names[one, other]]
+            files = [f"{place}/{name}" for place in (folder, twin) for name in names[folder, twin]]
             yield units.cases(numbers, *files).build_lesson(
                 "together",
-                f"{one} {other}",
-                f"{name_folder(one)} and {name_folder(other)} keep the same files "
-                f"({', '.join(map(code, names[one, other][:3]))}): change both.",
+                f"{folder} {twin}",
+                f"{name_folder(folder)} and {name_folder(twin)} keep the same files "
+                f"({', '.join(map(code, names[folder, twin][:3]))}): change both.",
                 2.0 * len(units.roots(numbers)),
-                match={"folders": [one, other]},
+                match={"folders": [folder, twin]},
             )
 
 
@@ -369,8 +369,8 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     ranked = []
     for first, second in combinations(eligible, 2):
         # Code beside code says nothing: some file is changed with everything.
-        one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
-        contains = one.startswith(other) or other.startswith(one)
+        places = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+        contains = places[0].startswith(places[1]) or places[1].startswith(places[0])
         if (first + second).count("*") > 1 or _ending(first) == _ending(second) or contains:
             continue
         both = items[first] & items[second]

@@ -140,6 +140,7 @@ class Lease:
                         with boundary("renewal"):
                             await store.renew(conn, self.session_id, self.epoch, until=until)
                         renewed_at, self._good_until = now, now + self._seconds
+
                     seen_to = self.seen_to
                     steered = await store.poll_steering(conn, self.session_id, self.epoch, seen_seq=seen_to, low=low)
                     if steered and seen_to == self.seen_to:

@@ -50,19 +50,14 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
-from consolidator.models.viewer import OWNER as OWNER_VIEWER
-from consolidator.models.viewer import Viewer
-from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import is_said, load_lessons
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
-from consolidator.service.scope import narrow_scope
 from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, listing
 from consolidator.store.search import postings, scope_sizes
-from consolidator.store.sessions import projects
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
@@ -172,22 +167,26 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     if scope.peer == OWNER:
         marked = await asyncio.to_thread(mark_contradictions, by_id.values(), situation.place or scope.project or "")
         by_id = dict(zip(by_id, marked, strict=True))
+
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_met_errors(conn, scope.agent or "", scope.project or "", limit=MAX_MET_ERRORS)
         filters = ProcedureFilter(scope.agent, scope.project, scope.peer, True, limit=MAX_PROCEDURES_READ)
         procedures = await listing.list_procedures(conn, filters)
+
     unsaid = [row for row in rows if is_owner and not is_said(row, by_id.values())]
     fixes = [row for row in unsaid if row.confirmed and _tells_a_step(row)][:MAX_FIXES]
     cures = [row for row in unsaid if _has_clean_cure(row)][:MAX_CURES]
     lines = [lesson.line for lesson in by_id.values()]
     chains = [row for row in procedures if is_owner and _says_more(row, lines)][:MAX_CHAINS]
+
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     wished = [listed_fact_item(fact) for fact in stated if fact.kind != "decision"][:MAX_WISHES]
     decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
     decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
     decisions, more_decisions = _split_items([listed_fact_item(fact) for fact in decided], DECIDED_TOKENS)
+
     own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
     lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
     found_out = [fact for fact in facts if fact.kind == OBSERVATION and fact.value not in own]
@@ -195,6 +194,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     observations, more_observations = _split_items(
         [observation_item(listed_fact_item(fact)) for fact in observed[:MAX_OBSERVATIONS]], OBSERVED_TOKENS
     )
+
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
         Section(WISHES, wishes),
@@ -359,8 +359,10 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
         return []
     fixes = await _find_known_fixes(database, scope, prompt) if looks_like_error(prompt) else []
     items = [fix_item(row) for row in fixes]
+
     ranked = await rank_documents(database, prompt, scope)
     facts = [item for item in ranked if item.kind == "fact" and item.data["trust"] in ("person", "user")]
+
     if facts or lessons:
         words = query_words(without_directories(prompt))[:MAX_QUERY_WORDS]
         weighed = await _weigh_words(database, scope, words, lessons)
@@ -371,7 +373,9 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
             )
         items += [item for item in relevant if item.data["id"] not in withheld]
         items += [item for item in lessons if weighed.covers(str(item.data["text"]))][:MAX_PROMPT_LESSONS]
+
     items += (await _find_observed(database, scope, prompt))[:MAX_PROMPT_OBSERVATIONS]
+
     best_by_text = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [
         item
@@ -482,66 +486,3 @@ def _suggestion(worded: Told, situation: Situation) -> dict[str, Any]:
 def fix_item(row: SolutionRow) -> RecallItem:
     """Return the line of a solution."""
     return quoted_item("solution", row.id, str(row.body["line"]))
-
-
-FORGETTABLE = ("fact", "lesson")  # kinds of lines that `forget` takes
-
-
-@dataclass(frozen=True, slots=True)
-class BriefLine:
-    """One line of a brief."""
-
-    kind: str  # fact | lesson | solution | episode
-    id: str  # of a fact, lesson or solution; of a turn its session and seq
-    line: str  # as an agent reads it
-    tokens: int  # about
-    words: str = ""  # what it says
-
-    @property
-    def is_forgettable(self) -> bool:
-        """Whether a person can have it forgotten by its id."""
-        return self.kind in FORGETTABLE
-
-
-@dataclass(frozen=True, slots=True)
-class BriefPreview:
-    """What an agent would be told at a moment."""
-
-    moment: Moment
-    project: str | None  # its path
-    agent: str | None  # as which the session was taken; None where nothing was recorded yet
-    text: str  # "" for nothing
-    tokens: int  # about
-    lines: tuple[BriefLine, ...]
-
-
-async def preview_brief(
-    database: Database,
-    moment: Moment = "session_start",
-    scope: MemoryScope = MemoryScope(),
-    situation: Situation = Situation(),
-    *,
-    viewer: Viewer = OWNER_VIEWER,
-) -> BriefPreview:
-    """Return what the next session would be told, of the agent that worked last in the project if none is named.
-
-    Raises Forbidden for a narrowed viewer: a brief is made of what all of a person's agents did.
-    """
-    viewer.check_reads_all()
-    async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, scope)
-        agent = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
-    shown = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
-    items = () if shown is None else shown.block.items
-    lines = [
-        BriefLine(
-            item.kind,
-            item.citation.strip("[]").partition(":")[2],
-            item.line,
-            estimate_tokens(item.line + "\n"),
-            str(item.data["text"]),
-        )
-        for item in items
-    ]
-    text, tokens = ("", 0) if shown is None else (shown.block.text, shown.block.tokens)
-    return BriefPreview(moment, scope.project, agent, text, tokens, tuple(lines))

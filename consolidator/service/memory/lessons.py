@@ -107,8 +107,8 @@ async def list_friction(
         row for row in await list_solutions(database, errors, viewer=viewer) if row.sessions >= MIN_FRICTION_SESSIONS
     ]
     everything = replace(filters, kinds=None, query=None, limit=_ALL)
-    known = [read_lesson(row) for row in await list_lessons(database, everything, viewer=viewer)] if met else []
-    failing += [_friction_of(row) for row in met if not is_said(row, known)]
+    lessons = [read_lesson(row) for row in await list_lessons(database, everything, viewer=viewer)] if met else []
+    failing += [_friction_of(row) for row in met if not is_said(row, lessons)]
     failing = [row for row in failing if row.body["sessions"] >= MIN_FRICTION_SESSIONS]
     failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
     return failing[: filters.limit]

@@ -24,7 +24,8 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import Situation, _rank_observations, brief, preview_brief
+from consolidator.service.memory.brief import Situation, _rank_observations, brief
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.memory.remember import remember
