@@ -62,7 +62,7 @@ from consolidator.store.search import postings, scope_sizes
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
 WISH_TOKENS = 160  # of a session's start, before how commands are run; the rest comes after that
-DECIDED_TOKENS, OBSERVED_TOKENS = 160, 320  # beside them, for what else was said, and for what agents found out
+DECIDED_TOKENS, OBSERVED_TOKENS = 160, 320  # beside them where a model reads: what else was said, what agents found out
 MOST_WORDS = 0.6  # of an observation's in a lesson, which says the same with its counts
 MAX_STANDING_FACTS = 40  # of a project, and as many of its agent and owner, that are looked at
 MAX_PROMPT_ITEMS, MAX_PROMPT_LESSONS, MAX_PROMPT_OBSERVATIONS, MIN_PROMPT_WORDS = 4, 2, 2, 2
@@ -185,12 +185,13 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
     decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
-    decisions, more_decisions = _split_items([listed_fact_item(fact) for fact in decided], DECIDED_TOKENS)
 
     own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
     lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
     found_out = [fact for fact in facts if fact.kind == OBSERVATION and fact.value not in own]
     observed = _rank_observations(found_out, [lesson.line for lesson in by_id.values() if lesson.starts])
+    room = DECIDED_TOKENS if observed else 0
+    decisions, more_decisions = _split_items([listed_fact_item(fact) for fact in decided], room)
     observations, more_observations = _split_items(
         [observation_item(listed_fact_item(fact)) for fact in observed[:MAX_OBSERVATIONS]], OBSERVED_TOKENS
     )
@@ -204,9 +205,9 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
             KNOWN,
             [
                 *lessons,
+                *more_decisions,
                 *(fix_item(row) for row in fixes),
                 *more_wishes,
-                *more_decisions,
                 *more_observations,
                 *(quoted_item("procedure", row.id, f"{row.title} (in {row.support} sessions)") for row in chains),
                 *map(fix_item, cures),

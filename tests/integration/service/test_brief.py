@@ -92,12 +92,11 @@ async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_hel
     assert told[0] == "The person's standing wishes:"
     assert "tabs" in told[1]
     assert told[1].endswith(f" [fact:{wish.id[:8]}]")  # a whole id is a third of a line
-    assert told[2] == "Said about this project:"
-    assert "heron" in told[3]
-    assert told[4] == "Known here:"
-    assert [line.split("(")[0] for line in told[5:]] == ["- Tests: `bun run test` ", "- Lint: `bun run lint` "]
-    assert f"[{ids[1][:8]}]" in told[5]
-    assert len(told) == 7  # nothing twice in other order, nothing that is told only when asked for
+    assert told[2] == "Known here:"
+    assert [line.split("(")[0] for line in told[3:5]] == ["- Tests: `bun run test` ", "- Lint: `bun run lint` "]
+    assert f"[{ids[1][:8]}]" in told[3]
+    assert "heron" in told[5]
+    assert len(told) == 6  # nothing twice in other order, nothing that is told only when asked for
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
 
 
