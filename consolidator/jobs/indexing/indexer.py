@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
-from consolidator.memory.recall.episodes import Episode, searchable_text
+from consolidator.memory.recall.block import searchable_text
+from consolidator.memory.recall.episodes import Episode
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
 from consolidator.models.digest import EpisodeRow

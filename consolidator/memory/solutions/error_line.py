@@ -26,6 +26,7 @@ _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-remi
 _LINE_BREAK = re.compile(
     r"\r\n|[\r\n\x85\u2028\u2029]|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
+_NEWLINE = re.compile(r"\n")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
 _FAILURE_COUNT = re.compile(
     r"\b[1-9]\d* (?:fail(?:ed|ures?|ing)?|errors?|problems?)\b|\berror(?:\[E\d+\])?: |✖ [1-9]", re.IGNORECASE
@@ -110,7 +111,8 @@ def _split_lines(text: str) -> Sequence[ErrorLine]:
     lines: list[ErrorLine] = []
     start = 0
     is_plain = text.isascii() and strip_invisible(text) is text  # as most are: no line has to be looked at again
-    for line_break in [*_LINE_BREAK.finditer(text), None]:
+    pattern = _NEWLINE if is_plain and "\\n" not in text else _LINE_BREAK
+    for line_break in [*pattern.finditer(text), None]:
         end = line_break.start() if line_break else len(text)
         if end > start:
             line = text[start : min(end, start + MAX_LINE)] if is_plain else strip_invisible(text[start:end])[:MAX_LINE]

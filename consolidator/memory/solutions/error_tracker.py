@@ -269,7 +269,7 @@ class ErrorTracker:
         attempt = shorten(f"{record.failing}: {record.headline}", 200)
         tried = (*error.record.tried, attempt)[-MAX_TRIED:]
         error.record = replace(error.record, tried=tried)
-        if error.grade is not ResolutionGrade.NONE:  # the error is back: reopen it
+        if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
             error.record = replace(error.record, **_UNRESOLVED)
         self._save(error.record)

@@ -1,4 +1,4 @@
-"""Decide whether a later call is the same operation as a failing one.
+"""Decide whether a later call is the same operation as a failing one, or a substitute for it.
 
 Pure: compares two operations. Outcomes, distances and windows belong to `error_tracker`.
 """
@@ -86,6 +86,12 @@ def _shares_words(failing: Operation, later: Operation) -> bool:
 def _without_keys(operands: Iterable[str]) -> list[str]:
     """Return operands such as "id=12" without their keys."""
     return [word.split("=", 1)[-1] for word in operands]
+
+
+def is_substitute(failing: Operation, later: Operation) -> bool:
+    """Whether another program of a shell was given the same operand."""
+    is_another = later.kind == "shell" and failing.program != later.program
+    return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:

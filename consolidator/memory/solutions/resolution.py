@@ -20,13 +20,20 @@ from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
     is_check,
+    is_substitute,
     match_operations,
 )
 
+SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
     re.IGNORECASE | re.MULTILINE,
+)
+_UNUSABLE = re.compile(
+    r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
+    r"|(?:is|are) (?:disabled|not available)|unable to locate",
+    re.IGNORECASE,
 )
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
@@ -38,13 +45,15 @@ class ResolutionGrade(IntEnum):
 
     NONE = 0
     SUPERSEDED = 1  # the same operation failed with another error
-    PART = 2  # the same operation on a part
-    SAME = 3
+    SUBSTITUTION = 2  # another program on the same operand, in place of one that is not there
+    PART = 3  # the same operation on a part
+    SAME = 4
 
     @property
     def rule(self) -> str:
         """The rule, as a record stores it."""
-        return "superseded" if self is ResolutionGrade.SUPERSEDED else "same-operation"
+        is_named = self in (ResolutionGrade.SUPERSEDED, ResolutionGrade.SUBSTITUTION)
+        return self.name.lower() if is_named else "same-operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,12 @@ def grade_resolution(
         return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
-    return ResolutionGrade.PART if match is OperationMatch.WEAK else ResolutionGrade.NONE
+    if match is OperationMatch.WEAK:
+        return ResolutionGrade.PART
+    is_near = later.call.index - record.index <= SUBSTITUTE_WINDOW
+    if is_near and _UNUSABLE.search(record.headline) and is_substitute(failing, later.operations[0]):
+        return ResolutionGrade.SUBSTITUTION
+    return ResolutionGrade.NONE
 
 
 def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:

@@ -151,7 +151,7 @@ async def erase_everything(database: Database, settings: Settings) -> list[Path]
     """
     server = database.server
     assert server is not None
-    await database.pool.close_idle()
+    await database.close_idle()
     if not await server.delete():
         raise UsageError("another process uses the database: stop `serve`, MCP servers and agents, then try again")
     await asyncio.to_thread(remove_unused_copies)

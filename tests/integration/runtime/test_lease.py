@@ -43,12 +43,12 @@ class FlakyDatabase(Database):
     refused = 0
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self, *, for_step: bool = False) -> AsyncIterator[Connection]:
         """Raise the error, if there is one."""
         if self.error is not None:
             self.refused += 1
             raise self.error
-        async with super().connection() as conn:
+        async with super().connection(for_step=for_step) as conn:
             yield conn
 
 

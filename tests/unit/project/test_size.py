@@ -19,8 +19,8 @@ LONG_FUNCTIONS = 4  # that take more parameters: what programs call by keywords,
 LONG_BODY, MANY_STEPS = 25, 10  # lines and statements of a function from which on blank lines part its steps
 UNPARTED = 24  # such functions without a blank line: of memory, prompts and turns, where each waits for its next change
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
-    "consolidator.service.memory.recall": 119,
-    "consolidator.jobs.consolidation.pipeline": 219,
+    "consolidator.service.memory.recall": 83,
+    "consolidator.jobs.consolidation.pipeline": 220,
 }
 
 

@@ -90,6 +90,25 @@ def test_another_subcommand_or_other_operands_resolve_nothing() -> None:
     assert session[script].status == "open"
 
 
+def test_another_program_near_by_on_the_same_operand_is_a_substitute() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("tree /app/lib -L 3", "zsh: command not found: tree")
+    resolver = session.run_shell("find /app/lib -type d | sort")
+    record = session[failing]
+    assert (record.status, record.rule, record.resolver_index) == ("resolved", "substitution", resolver)
+    same = session.run_shell("tree /app/lib")
+    assert (session[failing].rule, session[failing].resolver_index) == ("same-operation", same)
+
+
+def test_a_substitute_further_away_is_none() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
+    session.run_shell("date")
+    session.run_shell("whoami")
+    session.run_shell("find /app/lib -type d")
+    assert session[failing].status == "open"
+
+
 def test_a_file_is_resolved_by_the_same_path_and_class_alone() -> None:
     session = TrackedSession()
     failing = session.call("Edit", {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}, FAILED, ok=False)
