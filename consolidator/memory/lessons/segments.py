@@ -28,11 +28,12 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
+_SETTINGS = re.compile(r"^(?:(?:\w+=\S*|…) )*")  # assignments, also those that were left out
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
-    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
+    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
     "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
@@ -77,9 +78,10 @@ class Segment:
         return self.prefix + self.call
 
     @property
-    def bare_call(self) -> str:
-        """The operation alone, with what it needs before it, unless that holds what was left out."""
-        return self.operation if _LEFT_OUT.search(self.prefix) else self.prefix + self.operation
+    def bare_call(self) -> str | None:
+        """The operation alone, with what it needs before it; None where that has a part that was left out."""
+        prefix = _SETTINGS.sub("", self.prefix) if _LEFT_OUT.search(self.prefix) else self.prefix
+        return None if _LEFT_OUT.search(prefix) else prefix + self.operation
 
     @property
     def shown(self) -> str | None:

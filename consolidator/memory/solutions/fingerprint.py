@@ -29,6 +29,7 @@ _COMMAND_NOT_FOUND = (
     re.compile(r"'(?P<name>[\w.+-]+)' is not recognized as"),
     re.compile(r"\b[Cc]ommand ['\"`](?P<name>[\w.+-]+)['\"`] (?:could not be|was not|not) (?:found|located)"),
     re.compile(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
+    re.compile(r"\b[Ff]ailed to spawn: [`'\"](?P<name>[\w./+-]+)[`'\"]\s*$"),
 )
 
 _URL = re.compile(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?")
