@@ -28,7 +28,7 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
-_SETTINGS = re.compile(r"^(?:(?:\w+=\S*|…) )*")  # assignments, also those that were left out
+_SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
@@ -80,7 +80,7 @@ class Segment:
     @property
     def bare_call(self) -> str | None:
         """The operation alone, with what it needs before it; None where that has a part that was left out."""
-        prefix = _SETTINGS.sub("", self.prefix) if _LEFT_OUT.search(self.prefix) else self.prefix
+        prefix = _SECRETS.sub("", self.prefix)
         return None if _LEFT_OUT.search(prefix) else prefix + self.operation
 
     @property
