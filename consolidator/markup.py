@@ -11,7 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-_MAY_HAVE_TAG = re.compile(r"[<\uff1c\ufe64]|&(?:lt|#0*60|#x0*3c)\b", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:(lt|#0*60|#x0*3c)|(?:gt|#0*62|#x0*3e));?", re.IGNORECASE)
 _PART = re.compile(rf"{_ENTITY.pattern}|(?P<plain>(?-i:[\t-\r -%'-~]+))|.", re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -34,11 +33,12 @@ class Tag:
 
 def find_tags(text: str, names: Collection[str]) -> list[Tag]:
     """Return the tags of these names (in lower case) in the order of the text."""
-    if _MAY_HAVE_TAG.search(text) is None:
+    beginning, pattern = _tag_patterns(frozenset(names))
+    if beginning.search(text) is None:
         return []
     folded, starts, ends = _fold(text)
     tags = []
-    for match in _tag_pattern(frozenset(names)).finditer(folded):
+    for match in pattern.finditer(folded):
         name = next(name for name in names if _SEPARATOR.sub("", name) == re.sub(r"[-_\s]", "", match["name"]))
         start, end = (match.start(), match.end()) if not starts else (starts[match.start()], ends[match.end() - 1])
         spelled = text[start:end]
@@ -67,11 +67,15 @@ def skip_blank(text: str, position: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _tag_pattern(names: frozenset[str]) -> re.Pattern[str]:
+def _tag_patterns(names: frozenset[str]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what is in each text with such a tag, which is fast to search for, and the tag in a folded text."""
+    initials = "".join({re.escape(name[0]) for name in names})
+    beginning = rf"[<\uff1c\ufe64&](?:(?<!&)|(?<=&)(?:lt|#0*60|#x0*3c);?)[\t-\r /]{{0,19}}(?:[{initials}]|[^\t-\r -~])"
     spellings = "|".join(
         _SEPARATOR.sub(r"[-_\\s]{0,3}", name) for name in sorted(names, key=lambda name: (-len(name), name))
     )
-    return re.compile(rf"<\s{{0,9}}(?:(?P<slash>/)\s{{0,9}})?(?P<name>{spellings})(?![\w:.-])(?(slash)(?:\s{{0,9}}>)?)")
+    tag = rf"<\s{{0,9}}(?:(?P<slash>/)\s{{0,9}})?(?P<name>{spellings})(?![\w:.-])(?(slash)(?:\s{{0,9}}>)?)"
+    return re.compile(beginning, re.IGNORECASE), re.compile(tag)
 
 
 def _fold(text: str) -> tuple[str, list[int], list[int]]:

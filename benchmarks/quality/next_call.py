@@ -147,7 +147,7 @@ def learn_profiles(sessions: Iterable[TaskSession]) -> dict[str, ToolProfile]:
         packed = digest.pack()
         session_id = f"{number:06}"
         parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
-        arrays.append(DigestArrays.unpack(session_id, session_id, *parts, last_at=float(number)))
+        arrays.append(DigestArrays.unpack(session_id, session_id, parts, float(number)))
         texts |= digest.counts.texts
     return build_profiles(KeySums.of_sessions(arrays), KeyTexts.from_dict(texts))
 

@@ -21,8 +21,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.jobs.importing.checkouts import CheckoutWatch
+from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.importing.intake import ImportReport
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow

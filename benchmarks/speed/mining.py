@@ -78,9 +78,8 @@ class _SyntheticDigests:
             digest.feed(Event(name, seq, event.type, event.data, synthetic_sessions.START))
         packed = digest.pack()
         self.terms[name] = packed.terms
-        arrays = DigestArrays.unpack(
-            name, name, packed.sequence, packed.seqs, packed.keys, packed.counts, float(number)
-        )
+        columns = (packed.sequence, packed.seqs, packed.keys, packed.counts)
+        arrays = DigestArrays.unpack(name, name, columns, float(number))
         return _FoldedDigest(packed.calls, replace(arrays, project=synthetic_sessions.project_of(number)))
 
     @staticmethod

@@ -158,12 +158,14 @@ async def build_context(
     head = view.head if request.upto is None else min(request.upto, view.head)
     history = history_from_view(view, lineage) if request.past is None else request.past
     tails = TailCache() if tails is None else tails
+
     tail = tails.take(lineage, request.limits)
     reader = ContextReader(conn, tail, head, frozenset(request.withheld))
     kept_from = selected.kept_from(history)
     after = max(lineage.readable_after, kept_from - 1) if kept_from else lineage.readable_after
     recent = await selected.read_events(reader, after, budget=request.budget, last=request.last)
     tail.trim(recent[0].seq - 1 if recent else head)
+
     for event in recent:
         if event.type is EventType.POLICY_DECISION:
             apply_decision(history, event)
@@ -172,15 +174,18 @@ async def build_context(
         recent = [event for event in recent if event.seq >= kept_from]
     reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
+
     earlier = None
     if request.seeds is not None:  # the thread that the session began with, as much as its part of the budget holds
         seeds, total = await read_latest(conn, request.seeds, characters=request.budget)  # a token has several
         earlier = render_seeds_block(seeds, total, request.budget // SHARE, count_tokens_cached)
+
     builder = _ContextBuilder(
         selected, request, head, history, view.state if request.state is None else request.state,
         convert_tool_definitions(request.tools, request.message_format), _mark_recalled(request.recalled),
         earlier,
     )  # fmt: skip
+
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
     if len(recent) > MAX_INLINE_EVENTS:
         context = await asyncio.to_thread(builder.build, *arguments)
@@ -293,6 +298,7 @@ class _ContextBuilder:
         """Return the context of a conversation; `is_whole` if that is the whole session."""
         self.open_calls = _render_open_calls(conversation.open_calls)
         self.scratchpad = render_scratchpad_block(self.history.scratchpad)
+
         needed = sum(conversation.sizes)
         room = self._make_room(needed)
         truncated = needed > room or not is_whole
@@ -301,15 +307,18 @@ class _ContextBuilder:
                 self.history, self.state, compacted=self.strategy.compacts, budget=self.request.budget,
                 count=count_tokens_cached,
             )  # fmt: skip
-            room = self._make_room(needed)
+            room = self._make_room(needed)  # the summary takes a part of it
+
         window = fit_turns(
             conversation.turns, room, count_tokens_cached, stride=self.strategy.stride, sizes=conversation.sizes
         )
+
         before = "\n\n".join(block for block in (self.earlier, self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
         messages = render_messages(window.turns, self.request.message_format, before=before, after=after)
         if self.request.system and self.request.message_format == "openai":
             messages.insert(0, {"role": "system", "content": self.request.system})
+
         parts = [*self._count_parts(), ContextPart("transcript", window.tokens)]
         parts.sort(key=lambda part: _PART_ORDER.index(part.name))
         return Context(

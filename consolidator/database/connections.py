@@ -33,6 +33,9 @@ SESSION_SQL = (
     f"set search_path = {SCHEMA}; set timezone = 'UTC'; set idle_in_transaction_session_timeout = '10min'; "
     "set client_min_messages = warning; set jit = off"
 )
+# For statements that find their rows by keys. PostgreSQL plans each five times for its values before it may keep a
+# plan, and to plan a step of a turn costs more than to run it.
+PLAN_ONCE = "; set plan_cache_mode = force_generic_plan"
 
 
 class Database:
@@ -57,11 +60,20 @@ class Database:
         self.clock = clock
         self.server = server  # which `close` stops
         self.embedded = server
-        self.pool = ConnectionPool(self._connect, pool_size, wait=60)
+        self._open_pools(pool_size, wait=60)
 
-    async def _connect(self) -> Connection:
+    def _open_pools(self, size: int, *, wait: float) -> None:
+        self.pool = ConnectionPool(self._connect, size, wait)
+        self.step_pool = ConnectionPool(self._connect_for_steps, size, wait)
+
+    async def _connect_for_steps(self) -> Connection:
+        driver = await self._connect(PLAN_ONCE)
+        driver.prepare_threshold = 0  # at its first use
+        return driver
+
+    async def _connect(self, settings: str = "") -> Connection:
         """Open a driver connection with this database's settings; restart the embedded server if it is gone."""
-        settings = "" if self.share_between_agents else "; set consolidator.share_between_agents = off"
+        settings += "" if self.share_between_agents else "; set consolidator.share_between_agents = off"
         if self.statement_seconds is not None:
             settings += f"; set statement_timeout = '{self.statement_seconds}s'"
         try:
@@ -82,9 +94,13 @@ class Database:
         return await self._connect()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Yield a driver connection on which each statement commits by itself."""
-        driver = await self.pool.take()
+    async def connection(self, *, for_step: bool = False) -> AsyncIterator[Connection]:
+        """Yield a driver connection on which each statement commits by itself.
+
+        One `for_step` plans each statement once, for any values.
+        """
+        pool = self.step_pool if for_step else self.pool
+        driver = await pool.take()
         try:
             yield driver
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
@@ -104,7 +120,7 @@ class Database:
                 raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
             raise
         finally:
-            await self.pool.give_back(driver)
+            await pool.give_back(driver)
 
     @asynccontextmanager
     async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Connection]:
@@ -134,7 +150,7 @@ class Database:
         """
         reserved = copy(self)
         reserved.server, reserved.statement_seconds = None, statement_seconds
-        reserved.pool = ConnectionPool(reserved._connect, connections, wait=5)
+        reserved._open_pools(connections, wait=5)
         try:
             yield reserved
         finally:
@@ -153,9 +169,15 @@ class Database:
         finally:
             await driver.close()
 
+    async def close_idle(self) -> None:
+        """Close the connections that nobody uses; the next user gets a new one."""
+        await self.pool.close_idle()
+        await self.step_pool.close_idle()
+
     async def close(self) -> None:
         """Close the connections, and stop the embedded server if this is its last user."""
         await self.pool.close()
+        await self.step_pool.close()
         if self.server is not None:
             await self.server.stop()
 

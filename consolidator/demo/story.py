@@ -202,7 +202,7 @@ async def open_story(settings: Settings, now: datetime, *, keep: bool = True) ->
                 yield Story(database, demo_settings, Path(folder))
             finally:
                 if database.server is not None and not keep:
-                    await database.pool.close_idle()
+                    await database.close_idle()
                     await database.server.delete()
         if not keep:
             rmtree(demo_settings.vocabulary_folder, ignore_errors=True)
@@ -216,7 +216,7 @@ async def clear_demo(settings: Settings, clock: FrozenClock) -> None:
         return
     async with open_database(settings, clock) as database:
         await _refuse_foreign_sessions(database, set(list_session_names()))
-        await database.pool.close_idle()
+        await database.close_idle()
         assert database.server is not None
         if not await database.server.delete():
             raise DatabaseError(f"another process uses the demo's database in {settings.home}: try again later")

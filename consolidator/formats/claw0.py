@@ -67,9 +67,11 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     if path.name == INDEX:
         yield Skipped("index", 1)
         return
+
     transcript: _Claw0Reader | None = None
     is_refused = False
     indexed = _find_indexed(path)
+
     for number, line in read_objects(path):
         if isinstance(line, dict) and line.get("type") == "session":
             line = {**indexed, **{name: value for name, value in line.items() if value is not None}}

@@ -38,10 +38,12 @@ def main(arguments: list[str]) -> int:
         return 0
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+
     home, event, client = arguments
     payload = read(0, MAX_PAYLOAD + 1)
     if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
         return 0
+
     directory = os.path.join(home, DIRECTORY)
     service = connect(directory)
     if service is None:
@@ -51,9 +53,11 @@ def main(arguments: list[str]) -> int:
             b"%s %s\n%s" % (client.encode(), event.encode(), payload) if event in IMPORTING_EVENTS else b"",
         )
         return 0
+
     project = os.environ.get("CLAUDE_PROJECT_DIR", "").encode("utf-8", "surrogateescape")
     head = b"2 %s %s %d %d\n" % (client.encode(), event.encode(), len(project), len(payload))
     service.sendall(head + project + payload)
+
     answer = read(service.fileno(), MAX_ANSWER)
     if not answer:
         return 0

@@ -125,6 +125,7 @@ class HookService:
                 return
             directory = await reader.readexactly(directory_length)
             payload = await reader.readexactly(payload_length)
+
         if (client.decode(), event.decode()) == (asking.COMMAND, asking.EVENT):
             question = json.loads(payload)
             if question["settings"] == asking.own_settings(os.environ) and self._config == _config_state():
@@ -133,6 +134,7 @@ class HookService:
                     words = await answer_in_words(self._requests, self._settings, question["query"], place)
                 writer.write(words.encode("utf-8", "replace"))
             return
+
         call = parse_hook(client.decode(), event.decode(), payload, os.fsdecode(directory))
         if call is None:
             return
@@ -142,6 +144,7 @@ class HookService:
             return
         if call.moment == "session_start":
             self._start_exchange()
+
         async with asyncio.timeout(ANSWER_SECONDS):
             shown, was_briefed = await self._load_shown(call)
             answer = await answer_hook(self._requests, call, shown, was_briefed=was_briefed)
@@ -149,10 +152,12 @@ class HookService:
             if was_briefed or call.moment == "prompt":
                 self._keep_shown(call, shown)
             return
+
         output = CLIENTS[call.agent].render(call.event, answer.block.text)
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
         writer.write(text.encode("utf-8", "replace") + b"\n")
         writer.write_eof()
+
         async with asyncio.timeout(READ_SECONDS):
             was_shown = await reader.read(1) == b"+"
         if was_shown:
@@ -253,6 +258,7 @@ def main(arguments: list[str]) -> None:
     home = Path(arguments[0])
     os.umask(0o077)
     _prepare_directory(home)
+
     if len(arguments) > 1:
         lock = int(arguments[1])
         order = sys.stdin.buffer.read(program.MAX_HANDED_OVER)
@@ -262,11 +268,13 @@ def main(arguments: list[str]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return  # another one runs
+
     os.set_inheritable(lock, False)  # children, such as the database's, must not keep it
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
     standby.start(lock)
     _open_log()
+
     try:
         asyncio.run(run(home, order))
     except ConsolidatorError as error:

@@ -194,8 +194,8 @@ def _with_brief(body: dict[str, Any], text: str, *, is_anthropic: bool) -> dict[
         blocks = system if isinstance(system, list) else [{"type": "text", "text": system}] if system else []
         return {**body, "system": [*blocks, {"type": "text", "text": text}]}
     if "messages" not in body:
-        given = body.get("instructions")
-        return {**body, "instructions": f"{given}\n\n{text}" if isinstance(given, str) and given else text}
+        own = body.get("instructions")
+        return {**body, "instructions": f"{own}\n\n{text}" if isinstance(own, str) and own else text}
     messages = list(body["messages"])
     at = 1 if object_of(messages[0]).get("role") in ("system", "developer") else 0
     return {**body, "messages": [*messages[:at], {"role": "system", "content": text}, *messages[at:]]}

@@ -158,6 +158,7 @@ async def prune(
     """
     now = database.clock.now()
     report = RetentionReport(cutoff=now - older_than, dry_run=dry_run)
+
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
@@ -166,12 +167,14 @@ async def prune(
         report.agents = {agent: now - timedelta(days=own) for agent, own in days.items()}
         cutoffs = Cutoffs(report.cutoff, report.agents)
         candidates = await store.list_prunable(conn, cutoffs, window=CONTEXT_WINDOW, now=now)
+
     limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
     if max_share is not None and not dry_run:
         await _check_brakes(database, candidates, limits, older_than, max_share)
     if not dry_run:
         override = max_share is None or max_share > DATABASE_SHARE or run_id is None or not database.clock.is_real
         limits = await _mark_candidates(database, candidates, limits, run_id=run_id, override=override)
+
     _count_events(report, candidates, limits)
     whole_days = await _find_whole_days(database, cutoffs.latest, limits)
     if dry_run:
@@ -183,6 +186,7 @@ async def prune(
         await _delete_pruned(database, report, cutoffs, cutoff_of, whole_days, progress or (lambda _: None))
         await _forget_turns(database, None if episodes is None else now - episodes)
         await _forget_by_age(database, report)
+
     report.expired, report.unexpired = await end_expired(database, dry_run=dry_run)
     return report
 

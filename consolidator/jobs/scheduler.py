@@ -83,6 +83,7 @@ class Service:
             trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone, ahead)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
+
         app = Starlette(
             routes=[Route("/healthz", self._answer_check), Route("/readyz", self._answer_check), *self.routes],
             lifespan=self.lifespan,
@@ -90,8 +91,10 @@ class Service:
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
         config = BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5)
         server = BoundedServer(config) if self.listener else None
+
         serving = asyncio.create_task(server.serve(sockets=[self.listener])) if server and self.listener else None
         running = asyncio.create_task(self._run_loop())
+
         try:
             await self.runner.stop.wait()
         finally:

@@ -76,7 +76,7 @@ class SharedDatabase:
         if self.is_usable and self._opened.done():
             database = self._opened.result()
             with suppress(Exception):
-                asyncio.run_coroutine_threadsafe(database.pool.close_idle(), self._loop).result(_EXIT_SECONDS)
+                asyncio.run_coroutine_threadsafe(database.close_idle(), self._loop).result(_EXIT_SECONDS)
             if database.server is not None:
                 database.server.stop_blocking()
 

@@ -34,11 +34,11 @@ class _OneTransaction(Database):
         self.dsn = whole.dsn
         self.clock = whole.clock
         self.server = whole.server
-        self.pool = whole.pool
+        self.pool, self.step_pool = whole.pool, whole.step_pool
         self._conn = conn
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self, *, for_step: bool = False) -> AsyncIterator[Connection]:
         """Yield the connection of the transaction."""
         yield self._conn
 

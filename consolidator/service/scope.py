@@ -11,7 +11,6 @@ from typing import TypeVar
 from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.remotes import find_repository
 from consolidator.models.audience import OWNER as OWNER_PEER
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.viewer import Viewer
@@ -102,6 +101,8 @@ async def find_checkout(database: Database, directory: PurePath) -> tuple[str | 
         by_name = await find_projects(conn, names)
         if (place := next((name for name in names if name in by_name), None)) is not None:
             return by_name[place], place
+        from consolidator.formats.common.remotes import find_repository
+
         remote = find_repository(nearest)
         project = None if remote is None else await get_project_of_repository(conn, remote)
     return project or nearest, nearest

@@ -60,16 +60,19 @@ async def fetch_page(
     substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
     """
     after, limit = filters.after, filters.limit
+
     ways = _list_ways(listed.searched) if filters.query else ["true"]
     way, part, mark = 0, 0, None
     if after is not None:
         way, part, *mark = after
         if not (0 <= way < len(ways) and 0 <= part < len(parts)):
             raise InvalidCursor("the cursor is of another list")
+
     values = {**row_values(filters), **filters.values(), "query": escape(filters.query or ""), **values}
     # Planned for these values, as it is not prepared: a filter that is left out costs nothing.
     for number in range(way, len(ways)):
         selected = f"{query} and {ways[number]}"
+
         if number > 0:  # by a substring, which no index finds
             few = f"select id from ({selected}) as listed limit {FEW}"
             ids = await fetch_column(conn, few, values, prepare=False)
@@ -77,6 +80,7 @@ async def fetch_page(
                 break
             if len(ids) < FEW:
                 selected, values = f"{query} and id = any(%(ids)s)", {**values, "ids": ids}
+
         rows: list[T] = []
         for place in range(part, len(parts)):
             of_page = {**values, **parts[place], "limit": limit + 1 - len(rows)}

@@ -42,7 +42,7 @@ class Scenario:
     do: Sequence[Sequence[str]]
     config: Mapping[str, Any] = field(default_factory=dict)
     prefill: str = "none"
-    lease: int = 30  # seconds
+    renewals: int = 3  # of a lease, which is so long that only who asks for many ever renews it
     builtin: Sequence[str] = ()  # groups of built-in tools
     same: bool = True
 
@@ -76,7 +76,7 @@ SCENARIOS = {
     "auto": Scenario([["say", "use tools"]], config={"model": "auto"}),
     "lacking": Scenario([["say without tools", "nod"]]),
     "task": Scenario([["task", "nod"], ["say", "work"]], builtin=["tasks", "scratchpad"]),
-    "renewal": Scenario([["say", "linger"]], lease=3),
+    "renewal": Scenario([["say", "linger"]], renewals=300),
 }
 
 
@@ -143,7 +143,7 @@ class Matrix:
         return {
             "dsn": self.database.dsn, "url": self.url, "key": f"matrix-{name}-{self.number}:test:ines",
             "world": tempfile.mkdtemp(dir=self.home), "do": scenario.do, "config": dict(scenario.config),
-            "prefill": scenario.prefill, "lease": scenario.lease,
+            "prefill": scenario.prefill, "lease": 300, "renewals": scenario.renewals,
             "builtin": list(scenario.builtin),
         }  # fmt: skip
 

@@ -32,6 +32,7 @@ from consolidator.database import Database
 from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
 from consolidator.memory.procedures.compiled_procedure import Binding, CompiledProcedure, CompiledStep, Parameter
 from consolidator.runtime.session import boundaries as runtime_points
+from consolidator.runtime.session import lease
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.runtime.turn import generation, sessions
@@ -114,6 +115,7 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
     """Do what a run asks for, and return a report."""
     world = Path(run["world"])
     generation.BATCH_PIECES, generation.BATCH_SECONDS = 3, 30  # so that each run passes the same boundaries
+    lease.RENEWALS = run.get("renewals", 3)
 
     async def channel(delta: Delta) -> None:
         with (world / "channel").open("a", encoding="utf-8") as file:

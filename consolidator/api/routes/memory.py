@@ -22,8 +22,9 @@ from consolidator.models.steer import SteerCounts
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import BriefLine as BriefLineRow
-from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
+from consolidator.service.memory.brief import Situation
+from consolidator.service.memory.brief_preview import BriefLine as BriefLineRow
+from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
 from consolidator.service.memory.learned import KINDS, ChangedFactRow, FailedAgainRow, WaitingCountsRow, load_learned

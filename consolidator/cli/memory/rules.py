@@ -29,7 +29,7 @@ from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
 from consolidator.service.hooks.usage import exchange_warnings
-from consolidator.service.memory.brief import preview_brief
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.moving import find_document_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (

@@ -79,22 +79,26 @@ async def _serve(driver: ToolOptions, *, watch: bool) -> None:
         listener = None
         if settings.health_port:  # before anything is told of it, or done
             listener = stack.enter_context(listen(settings.http_host, settings.health_port))
+
         stack.enter_context(export_spans())
         database, _ = await stack.enter_async_context(open_configured())
         toolbox = await stack.enter_async_context(driver.open())
         if settings.health_port:
             for line in describe_service(settings):
                 log.info("%s", line)
+
         # The wheel's server listens to its owner alone; `db info` names the fixes it lacks.
         is_chosen = database.embedded is None or settings.postgres_bin is not None
         if is_chosen and (missing_fixes := await describe_missing_fixes(database)):
             log.warning("%s", missing_fixes)
+
         sessions = await stack.enter_async_context(open_driver(database, settings, toolbox))
         runs = RequestedRuns(database, settings, stop)
         routes: list[BaseRoute] = []
         lifespan = None
         if settings.health_port:
             routes, lifespan = await _mount(stack, database, settings, sessions.harness, stop, runs)
+
         driving = asyncio.create_task(sessions.run(stop))
         try:
             await serve_nights(

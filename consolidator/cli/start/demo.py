@@ -104,14 +104,14 @@ def _print_week(week: dict[str, Any]) -> None:
 def _print_next_commands(settings: Settings, figures: dict[str, Any]) -> None:
     program = "consolidator" if shutil.which("consolidator") else shlex.quote(sys.argv[0])
     home = f"CONSOLIDATOR_HOME={shlex.quote(str(demo_home(settings)))}"
-    asked = f"solutions --error {shlex.quote(_ERROR)}"
+    error_command = f"solutions --error {shlex.quote(_ERROR)}"
     print_line("\nWhat to type next", "bold cyan")
     if settings.database_url is None:
         print_line(f"  export {home}")
     for words in (
         "facts --all",
         "procedures",
-        asked,
+        error_command,
         f"explain {figures['fact']}",
         f"session show {figures['session']} --part next",
         "runs",

@@ -109,10 +109,12 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
         + ")",
         style="bold",
     )
+
     if not (report.files or report.unchanged or report.unrecognised):
         print_line(f"looked in {', '.join(report.sources)}")
     for imported in report.bundles:
         _print_bundle(imported)
+
     if report.skipped:
         kinds = ", ".join(f"{kind} {count}" for kind, count in report.skipped.most_common(12))
         print_line(f"lines that hold no words and no calls: {kinds}", style="dim")
@@ -121,6 +123,7 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
     if report.unread and are_named:  # in the usual places the other files are the agent's own
         kinds = ", ".join(f"{suffix} {count}" for suffix, count in report.unread.most_common(12))
         print_line(f"files that are no logs: {kinds}", style="dim")
+
     for misread in report.misread[:10]:
         print_line(misread, style="yellow")
     for problem in report.problems if not report.damaged_bundles else ():
@@ -129,12 +132,14 @@ def _print_report(report: ImportReport, *, are_named: bool) -> None:
         print_line(
             f"and {pluralize(report.problem_count - len(report.problems), 'more line')} not understood", style="yellow"
         )
+
     if are_named and report.assumed:  # whose the sessions were taken to be, where the logs do not name everybody
         count = pluralize(len(report.assumed), "new session")
         whose = "yours, as the logs name nobody (`--from NAME`: another person's)" if report.person is None else None
         print_line(f"assumed: {count}: {whose or report.person}")
     if are_named and report.person is not None and (report.unchanged or report.repeated):
         print_line("what was imported before stays whose it was; `consolidator erase` removes it", style="yellow")
+
     if report.events:
         print_note("the next night learns from it; `consolidator run consolidation` does so now")
 

@@ -180,6 +180,7 @@ def status_command() -> None:
     here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
     shown, model = run(_load_status, settings)
     running = is_running(settings.home)
+
     if is_json():
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
         print_json(
@@ -187,6 +188,7 @@ def status_command() -> None:
             | {"model": model.found}
         )
         return
+
     others = []
     for name in CLIENTS:
         where = "for every project" if states[name].hooks else "for this project" if here[name].hooks else None
@@ -199,10 +201,12 @@ def status_command() -> None:
             print_line(f"{name}: no MCP server registered")
     if others:
         print_line(f"not installed in {', '.join(others)}")
+
     print_line(f"the hook service is {_describe_service(settings, is_running=running)}")
     print_line(f"model: {model.found}")
     if settings.night_engine != "claims":
         print_line(f"nights are shared by {check_engine(settings).found}")
+
     for moment, words in _MOMENTS.items():
         if sums := shown.get(moment):
             tokens = sums["tokens"] // max(sums["times"], 1)
@@ -211,6 +215,7 @@ def status_command() -> None:
     if fixes := shown.get("failure"):
         tried = fixes["worked"] + fixes["failed"]
         print_line(f"of these fixes {tried} {'was' if tried == 1 else 'were'} tried, {fixes['worked']} of them worked")
+
     if not shown:
         print_line("no agent was shown anything yet")
 

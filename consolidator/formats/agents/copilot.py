@@ -73,9 +73,11 @@ class _Session:
             if self._model not in (None, data.get("newModel")):
                 yield EventType.POLICY_DECISION, {"decision": "model_routed", "model": data.get("newModel")}
             self._model = data.get("newModel")
+
         origin = self._session.origin
         is_sub = isinstance(agent_id, str) and agent_id != ""
         yield (Conversation(f"{origin}/{agent_id}", self._session.cwd, parent=origin) if is_sub else (self._session))
+
         if kind == "user.message":
             yield Skipped(kind)
             is_anothers = data.get("source") not in (None, "user") or data.get("isAutopilotContinuation")

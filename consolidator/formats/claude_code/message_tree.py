@@ -29,6 +29,7 @@ class MessageTree:
         self._paths: dict[str, bytes] = {}  # by uuid: a digest of what was said up to it, in this order
         if _is_linear(path):
             return
+
         prompts: set[str] = set()
         roots: set[str] = set()  # that name no line before them
         first_of: dict[tuple[bytes, str | None], str] = {}  # by path and session
@@ -41,12 +42,14 @@ class MessageTree:
                 continue
             if uuid in self._parents:
                 continue
+
             parents = (line.get("parentUuid"), line.get("logicalParentUuid"))
             logged_parents = (parent for parent in parents if isinstance(parent, str) and parent in self._parents)
             self._parents[uuid] = next(logged_parents, last)
             last = uuid
             if parents[0] is None:
                 roots.add(uuid)
+
             before = self._paths.get(str(parents[0]), b"" if parents[0] is None else str(parents[0]).encode())
             body = line.get("message")
             if not isinstance(body, Mapping) or line.get("type") not in ("user", "assistant"):
@@ -54,6 +57,7 @@ class MessageTree:
                 continue
             content_hash = hash_content([body.get("role"), body.get("content")])
             path_digest = self._paths[uuid] = hashlib.blake2b(before + content_hash.encode(), digest_size=16).digest()
+
             if _is_prompt(line, body):
                 prompts.add(uuid)
             if (message := body.get("id")) and message == snapshot[1].get("id") and _has_grown(snapshot[1], body):
@@ -63,6 +67,7 @@ class MessageTree:
             first = first_of.setdefault((path_digest, session if isinstance(session, str) else None), uuid)
             if first != uuid:
                 copies.append((first, uuid))
+
         self.branches, self.starts = find_branches(self._parents, last, prompts.__contains__)
         followed = {self._parents[uuid] for _, uuid in copies if uuid not in roots}
         copies = [(first, uuid) for first, uuid in copies if uuid not in roots or uuid in followed]  # the same twice

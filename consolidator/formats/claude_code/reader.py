@@ -88,6 +88,7 @@ class _ClaudeCodeReader:
         if kind in ("user", "assistant") and not isinstance(body, dict):
             yield Problem(f"the {kind} line has no message")
             return
+
         session = self._get_session(line)
         uuid = str(line.get("uuid"))
         if uuid in self._tree.repeated:
@@ -95,6 +96,7 @@ class _ClaudeCodeReader:
             return
         if isinstance(line.get("permissionMode"), str):
             session.permission_mode = line["permissionMode"]
+
         drafts = list(DRAFTERS[kind](line, session)) if kind in DRAFTERS else []
         before = self._last_items.get(str(line.get("parentUuid")))
         if before is not None:
@@ -102,12 +104,14 @@ class _ClaudeCodeReader:
         if not drafts:
             yield Skipped(_skipped_kind(line))
             return
+
         yield self._find_conversation(session, line)
         base, content = _make_key(line, session), _hash_words(line)
         self.names = [(f"{base}/{draft.part}", content) for draft in drafts]
         session.last_item = self.names[-1]
         if self._tree.branches and not line.get("isSidechain"):
             self._last_items[uuid] = session.last_item
+
         place = self._moved_to(line, session)
         for draft in drafts:
             if place is not None and draft.type is EventType.TOOL_CALL:

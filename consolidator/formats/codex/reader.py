@@ -319,6 +319,7 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
     survey = _Survey()
     messages = []
     from_items: set[str] = set()
+
     for _, line in lines:
         kind, payload = _unwrap_line(line) if isinstance(line, dict) else ("", None)
         if payload is None:
@@ -342,6 +343,7 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
                 content = payload.get("content")
                 parts = content if isinstance(content, list) else [content]
                 messages.append({**payload, "content": [split_message(part)[0] for part in parts]})  # no images
+
     if survey.has_items:
         survey.submitted = from_items
     for payload in messages:

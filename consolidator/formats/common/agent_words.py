@@ -43,6 +43,7 @@ def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
     current = _CallInputs()
     is_abandoned = False
     plan: str | None = None  # the latest message that is one, by its key without the part: all of its parts are
+
     for item in items:
         if isinstance(item, ForeignSession):
             is_abandoned = item.abandoned

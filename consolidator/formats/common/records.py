@@ -91,6 +91,7 @@ class _Frame:
         skipped = Skipped(kind if kind in self._form.silent else f"type:{kind[:_MAX_KIND]}")
         is_told = False
         part = 0
+
         for draft in drafts:
             if isinstance(draft, Conversation):
                 self._current = draft
@@ -110,6 +111,7 @@ class _Frame:
                 key, content = self._name_event(record, part, event_type, data)
                 part += 1
                 yield ForeignEvent(key, event_type, data, tool_name=data.get("tool"), line=line, content=content)
+
         if not is_told:
             is_unknown = skipped.shape is None and skipped.kind.startswith("type:")
             yield Skipped(skipped.kind, line, describe_shape(record) if is_unknown else skipped.shape)
@@ -130,6 +132,7 @@ class _Frame:
         if session == self._announced:
             return
         self._announced = session
+
         parent = session.parent if isinstance(session.parent, str) and session.parent else None
         project = derive_project(session.cwd)
         yield ForeignSession(
@@ -144,6 +147,7 @@ class _Frame:
             follows=session.follows,
             abandoned=session.is_abandoned,
         )
+
         if session.origin not in self._started:
             self._started.add(session.origin)
             start = {"cwd": session.cwd, "model": session.model, "version": session.version}

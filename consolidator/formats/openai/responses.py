@@ -30,8 +30,8 @@ def continued_id(body: Mapping[str, Any]) -> str | None:
 
 def read_request(body: Mapping[str, Any]) -> list[Message]:
     """Return a request's messages; none where it has no input."""
-    given, messages = body.get("input"), list[Message]()
-    items = [{"role": "user", "content": given}] if isinstance(given, str) and given else objects_of(given)
+    content, messages = body.get("input"), list[Message]()
+    items = [{"role": "user", "content": content}] if isinstance(content, str) and content else objects_of(content)
     if not items:
         return []
     if body.get("instructions"):

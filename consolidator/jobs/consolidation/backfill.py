@@ -72,11 +72,13 @@ class Backfill(JobContext):
         matching = await self._find_sessions()
         self.started(len(matching))
         now = self.database.clock.now()
+
         async with self.database.transaction() as conn:
             events = 0
             # Agents are locked before anything else, as in a merge; the locks are held to the end.
             agents = {*(session.memory for session in matching), *await scopes.list_agents_with_news(conn)}
             await scopes.lock_agents(conn, agents)
+
             before = await load_published(conn)
             salt = await digests.load_salt(conn)
             for session in matching:
@@ -87,11 +89,13 @@ class Backfill(JobContext):
                 )
                 events += step.learned + step.nothing + step.dead
                 self.progress(session_title(session.agent, session.project))
+
             with_news = sorted(agents.intersection(await scopes.list_agents_with_news(conn)))
             await lock_lessons(conn, with_news)
             for agent in with_news:
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
                 await rederive.delete_unsupported(conn, agent)
+
             after = await load_published(conn)
             raise psycopg.Rollback
         memory = diff_published(before, after)

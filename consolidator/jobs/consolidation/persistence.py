@@ -50,10 +50,12 @@ async def commit_windows(
         events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
         for window in windows
     ]
+
     await scopes.lock_agents_shared(conn, {window.session.memory for window in windows})
     # This locks the sessions: an erasure of one waits for the end of this transaction.
     if not await sessions.lock_watermarks(conn, spans):
         raise WatermarkMoved
+
     learned = [(window.session, window.learned) for window in windows if window.learned is not None]
     await save_memory(conn, learned, run_id=run_id)
     await indexer.save_episodes(conn, [(session, result.episodes) for session, result in learned])
@@ -62,10 +64,12 @@ async def commit_windows(
         await index.note_announced(conn, list(announced), list(announced.values()))
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
+
     await record_progress(conn, units, steps)
     for window in windows:
         if window.read is None and window.learned is not None and window.learned.foreign:
             await runs.add_foreign(conn, run_id, window.session.id, window.learned.foreign)
+
     # The database stamps only what this transaction has stored and counted.
     learned_spans = [
         events.LearnedSpan(span, window.stamped_to, list(result.dead))

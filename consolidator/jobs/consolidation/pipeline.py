@@ -106,6 +106,7 @@ class Night:
         database, settings = ledger.database, ledger.settings
         report = await load_memory_report(ledger)
         await write_warnings(database, settings.home)
+
         if calls and calls.settings.batch:
             async with aclosing(ModelBatches(database, calls.settings)) as batches:
                 await batches.submit()
@@ -114,15 +115,18 @@ class Night:
             embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
         if embedded is not None:
             report["vectors"] = embedded
+
         async with database.transaction() as conn:  # of the chains of the sessions that were learned from
             seal = await seals.seal(conn, ledger.run_id, database.clock.now())
         names = {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()} if seal else None
         report["seal"] = names
+
         chosen = self.choice.description
         report["model"] = {"name": calls.model, "chosen": chosen, **await calls.report()} if calls else chosen
         if calls is None:
             async with database.connection() as conn:
                 report["foreign"] = await runs.count_foreign(conn, ledger.run_id)
+
         failure = calls.failure if calls else None
         if failure is None:  # why the run, over all replicas, got nothing from a model that it asked
             async with database.connection() as conn:

@@ -144,14 +144,17 @@ class WindowReader(ABC):
                 begin = max(after - BACKGROUND_EVENTS, rows[0].pruned_to)
                 if self.has_background and begin < after:
                     background = await events.read(conn, id, after=begin, upto=after, bounds=bounds)
+
         if after is None or not window:  # erased or pruned meanwhile
             async with self.database.transaction() as conn:
                 await record_progress(conn, [unit], [unit.progress()])
             return True
+
         session = rows[0]
         read = await self.reader.read(session_context(session), window, background)  # no connection is held meanwhile
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
         is_last = read.stopped_before is not None or upto >= session.consolidated_to
+
         count, read = sum(event.seq <= upto for event in window), read.limit_to(upto)
         dead = len(read.failed_events) if self.sets_aside else 0
         step = unit.progress(
@@ -161,6 +164,7 @@ class WindowReader(ABC):
             dead=dead,
             deferred=session.consolidated_to - upto if is_last else 0,
         )
+
         async with self.database.transaction(flushed=False) as conn:
             await self.save(conn, unit, ReadWindow(session, after, window[0].seq, upto, count, read))
             await record_progress(conn, [unit], [step])

@@ -250,9 +250,11 @@ class LearnPool:
         if process is None:
             await self.worker.run(list(units))
             return
+
         loop, now = asyncio.get_running_loop(), self.worker.database.clock.now()
         answering = loop.run_in_executor(process.pool, _learn_for_parent, list(units), now)
         stopping = asyncio.create_task(self.worker.stop.wait())
+
         try:
             futures: tuple[asyncio.Future[Any], ...] = (answering, stopping)
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -269,6 +271,7 @@ class LearnPool:
         finally:
             answering.cancel()
             stopping.cancel()
+
         self._idle.append(process)
         self.worker.titles |= titles
         if error is not None:

@@ -175,6 +175,7 @@ async def open_process(
         if stop.is_set():
             raise Interrupted("asked to stop while another run of this process uses DBOS")
         await asyncio.sleep(WATCH_SECONDS)
+
     process = _running = EngineProcess(database, settings, stop)
     try:
         await upgrade_schema(database)

@@ -21,7 +21,8 @@ from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
-from consolidator.jobs.importing.intake import ImportReport, Intake, name_author
+from consolidator.jobs.importing.import_report import ImportReport
+from consolidator.jobs.importing.intake import Intake, name_author
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.lineage import CheckpointRow, LineageRange
 from consolidator.models.payload import EventType

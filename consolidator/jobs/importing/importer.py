@@ -26,7 +26,8 @@ from consolidator.formats.common.sqlite_log import changes_beside
 from consolidator.formats.registry import find_log_files, read_log, recognise_format
 from consolidator.jobs.gather import unless_stopped
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
-from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
+from consolidator.jobs.importing.import_report import ImportReport, escape_unprintable
+from consolidator.jobs.importing.intake import BATCH_BYTES, Intake
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.audience import pluralize
 from consolidator.models.event import NewEvent
@@ -311,6 +312,7 @@ class _Import:
         """
         if seen.unreadable is not None:
             raise seen.unreadable
+
         log_format, state, report, path = seen.format, seen.state, self.report, seen.file.path
         if log_format is None or state is None:
             report.unrecognised.append(escape_unprintable(str(path)))
@@ -320,6 +322,7 @@ class _Import:
         if seen.is_unchanged or state in self.finished:
             report.unchanged += 1
             return
+
         _refuse_strayed(seen.file)
         report.files += 1
         if log_format.NAME == bundle.NAME:
@@ -337,6 +340,7 @@ class _Import:
                     await sources.remember_files(conn, [state], now=self.database.clock.now())
         else:
             await self._read_log(seen.file, log_format, state)
+
         if not self.as_copy:
             self.finished.add(state)
 

@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
-from consolidator.memory.recall.episodes import Episode, searchable_text
+from consolidator.memory.recall.block import searchable_text
+from consolidator.memory.recall.episodes import Episode
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
 from consolidator.models.digest import EpisodeRow
@@ -60,9 +61,11 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     read = [(session, episodes) for session, episodes in read if episodes and not session.simulated]
     if not read:
         return
+
     heads = await index.load_episode_heads(conn, [session.id for session, _ in read])
     rows: list[EpisodeRow] = []
     documents = DocumentWords[SearchScope]()
+
     for session, episodes in read:
         scope, head = SearchScope(session.memory, session.project, session.peer), heads[session.id]
         number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
@@ -85,6 +88,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
             rows.append(row)
             documents.add(TURN, number, scope, searchable_text(row.speaker, row.text))
             number += 1
+
     await index.save_episodes(conn, rows)
     await postings.add_postings(conn, documents.postings)
     await scope_sizes.add_counts(conn, documents.sum_by_scope())

@@ -58,15 +58,18 @@ class CandidateDecider:
                     return done
                 erasures_before = await erasures.count_erasures(conn)
                 candidates = await _load_undecided(conn, agent)
+
             triages = await self._triage(agent, list(candidates.values()))
             decided = [decision for triage in triages.values() for decision in triage.decided]
             if self.calls is not None:
                 for triage in triages.values():
                     for question in split_questions(triage.unclear):
                         decided += await self._ask_model(self.calls, question)
+
             resolved = follow_moved_targets(candidates, _in_order(candidates, decided))
             if not resolved:
                 return done
+
             async with self.database.transaction() as conn:
                 await scopes.lock_agents(conn, [agent])
                 if await erasures.count_erasures(conn) != erasures_before:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,7 +48,9 @@ class Audience:
 async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
     """Return the digests that a scope is learned from, the latest first."""
     rows = await digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
-    return [DigestArrays.unpack(**asdict(row)) for row in rows]
+    return [
+        DigestArrays.unpack(row.session_id, row.root_id, row.arrays, row.last_at, row.project, row.peer) for row in rows
+    ]
 
 
 async def learn_scope(

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from itertools import zip_longest
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -29,26 +27,21 @@ from consolidator.errors import (
 )
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import ModelCalls
+from consolidator.jobs.model.prior import KNOWN_SHARE, Prior, load_held
 from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, known_hint, relations_hint
-from consolidator.memory.facts.model_extraction import model_extractor, read_facts
+from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
+from consolidator.memory.facts.model_extraction import model_extractor, read_facts, state_again
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations.observation import (
-    CHANGED,
-    KnownObservation,
-    ProjectWords,
-    is_changed,
-    read_observations,
-)
+from consolidator.memory.observations.doubts import PASSING
+from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
 from consolidator.memory.observations.origins import read_origins, words_of_names
-from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import split_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
@@ -59,7 +52,6 @@ BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told
 SHOWN_BEFORE = 8  # of them, which are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
 _MIN_QUESTION = 300  # tokens of a session in one question, however small the model's window is
-MAX_KNOWN = 10  # observations that a question shows for a session
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
@@ -102,8 +94,6 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
 
 QUESTION_TOKENS = 2400  # of a session in one question; with what is known beside it, 3,000
 SHARED_TOKENS = 6000  # of several small sessions in one question
-MAX_KNOWN_TOKENS = 500  # of what is known that a question shows for a session; for several at most three times that
-_KNOWN_SHARE = 4  # of a small window, which part of the question what is known may take
 
 
 def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) -> int:
@@ -113,52 +103,11 @@ def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) ->
         return most
     empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
     room = window - empty - _answer_room(window)
-    return max(_MIN_QUESTION, min(most, room - room // _KNOWN_SHARE))
+    return max(_MIN_QUESTION, min(most, room - room // KNOWN_SHARE))
 
 
 def _answer_room(window: int) -> int:
     return min(MAX_TOKENS, window // 4)
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """What is known where a session's facts belong."""
-
-    relations: str
-    observations: tuple[KnownObservation, ...]
-    words: ProjectWords
-
-    def hint(self, chunks: Sequence[TranscriptChunk], budget: int) -> str:
-        """Return what is said above a question: relation names, and the observations that its chunks may show anew.
-
-        `budget`: the tokens of its sessions, a quarter of which what is known may take beside them.
-        Of each chunk first those whose files it committed: a model is asked again whether they are so. Then those of
-        which it has the largest share of the words that a project has few of: other words prove nothing. Last those
-        of which a program knows what happened.
-        """
-        words_of = {item: content_words(item.sentence) for item in self.observations}
-        is_rare = cache(self.words.is_rare)
-        ranked: list[list[tuple[str, str]]] = []
-        for chunk in chunks:
-            words = content_words(chunk.render())
-            near: list[tuple[int, float, str, str]] = []
-            for item in self.observations:
-                shared = sum(map(is_rare, words & words_of[item]))
-                if is_changed(item, chunk.origins.committed) is not None:
-                    near.append((0, 0, item.name, f"{item.sentence} {CHANGED}"))
-                elif shared:
-                    likeness = shared / math.sqrt(len(words_of[item]))
-                    near.append((1 + item.is_by_program, -likeness, item.name, item.sentence))
-            ranked.append([(name, sentence) for _, _, name, sentence in sorted(near)[:MAX_KNOWN]])
-        shown: dict[str, str] = {}
-        room = min(min(len(chunks), 3) * MAX_KNOWN_TOKENS, budget // _KNOWN_SHARE) - count_tokens(self.relations)
-        relations = self.relations if room > 0 else ""
-        for name, sentence in (each for best in zip_longest(*ranked) for each in best if each is not None):
-            if name not in shown and (length := count_tokens(known_hint({name: sentence}))) <= room:
-                shown[name] = sentence
-                room -= length
-        known = known_hint(shown)
-        return "\n\n".join(part for part in (relations, known) if part)
 
 
 @dataclass(slots=True)
@@ -173,6 +122,7 @@ class FactReader:
     bad_answers_in_a_row: int = 0
     _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
     _words: dict[facts.RelationScope, list[facts.SessionWordsRow]] = field(default_factory=dict)  # likewise
+    _held: dict[facts.RelationScope, list[KnownObservation]] = field(default_factory=dict)  # likewise
     _observed: dict[facts.RelationScope, dict[str, KnownObservation]] = field(default_factory=dict)  # in this run
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
@@ -206,30 +156,34 @@ class FactReader:
         return chunks[:-1] + [replace(chunk, origins=replace(origins, committed=committed)) for chunk in chunks[-1:]]
 
     async def load_prior(self, session: SessionContext) -> Prior:
-        """Return what is known where the session's facts belong: relation names in use, as this run found them first.
+        """Return what is known where the session's facts belong: but for observations, as this run found it first.
 
         Observations are those that the sessions before it have shown, in this night, too.
         """
         scope = facts.RelationScope(session.agent, session.project, session.peer)
+        if scope not in self._held:
+            self._held[scope] = await load_held(self.calls.database, session)
         async with self.calls.database.connection() as conn:
             if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
-            rows = await facts.list_observed(conn, scope)
+            rows = await facts.list_observed(conn, scope, passing=PASSING)
             if scope not in self._words:
                 self._words[scope] = await facts.list_project_words(conn, scope)
         others = [row for row in self._words[scope] if row.root_id != session.root_id]
-        stored = (KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows)
+        stored = (KnownObservation(**asdict(row)) for row in rows)
         observed = {item.name: item for item in stored} | self._observed.get(scope, {})
         words = await asyncio.to_thread(_words_of, others)
-        return Prior(self._hints[scope], tuple(observed.values()), words)
+        return Prior(self._hints[scope], (*observed.values(), *self._held[scope]), words)
 
     def note_observed(self, session: SessionContext, chunk: TranscriptChunk, answer: dict[str, Any]) -> None:
         """Remember what a session's part of an answer shows, for the questions after it."""
         proposals = read_observations(chunk, answer, FactExtractor(session, model_extractor(self.model), self.revision))
         observed = self._observed.setdefault(facts.RelationScope(session.agent, session.project, session.peer), {})
         for shown in proposals.candidates:
-            if shown.quarantined is None:
-                item = KnownObservation(shown.subject, shown.predicate, shown.value, shown.sentence)
+            if shown.quarantined in (None, PASSING):
+                item = KnownObservation(
+                    shown.subject, shown.predicate, shown.value, shown.sentence, session_id=session.session_id
+                )
                 observed.setdefault(item.name, item)
 
     def build_request(self, chunk: TranscriptChunk | SharedQuestion, hint: str = "") -> ModelRequest:
@@ -246,9 +200,9 @@ class FactReader:
         except ModelError as error:
             return await self._read_halves(chunk, source, error, prior)
         self.bad_answers_in_a_row = 0
-        answer = await self._repair_quotes(chunk, answer, source)
+        answer = await self._repair_quotes(chunk, state_again(answer, prior.known), source)
         facts = read_facts(chunk, answer, source)
-        observed = read_observations(chunk, answer, source, prior.observations, prior.words)
+        observed = read_observations(chunk, answer, source, prior.known, prior.words)
         return ReadResult(facts.candidates + observed.candidates, facts.rejected + observed.rejected)
 
     async def _repair_quotes(

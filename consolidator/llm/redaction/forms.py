@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.llm.redaction.values import (
     is_chosen,
     is_invented,
@@ -89,9 +90,9 @@ def _read_tokens() -> tuple[list[TokenRule], list[tuple[str, int, TokenRule]]]:
         anchors = tuple(beginnings.split())
         if pattern.startswith("*"):
             alternatives, tail = "|".join(map(re.escape, anchors)), patterns.get(pattern[1:], pattern[1:])
-            rules.append(TokenRule(kind, anchors, re.compile(f"(?:{alternatives}){tail}"), has_random_tail))
+            rules.append(TokenRule(kind, anchors, lazy_regex(f"(?:{alternatives}){tail}"), has_random_tail))
             continue
-        rule = TokenRule(kind, anchors, re.compile(pattern), _CONDITIONS[condition[0]] if condition else None)
+        rule = TokenRule(kind, anchors, lazy_regex(pattern), _CONDITIONS[condition[0]] if condition else None)
         if anchors[0] == "inside":
             inner.append((anchors[2], int(anchors[1]), rule))
         else:
@@ -103,34 +104,34 @@ TOKEN_RULES, INNER_RULES = _read_tokens()
 
 CredentialSpan = tuple[int, int, str]  # start, end, kind
 
-_DISCORD_TOKEN = re.compile(
+_DISCORD_TOKEN = lazy_regex(
     r"[MNO](?:(?<![A-Za-z0-9_-].)|(?<=\\[ntr].))[A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
 )
 _LONG_CHARS = 43  # characters of the shortest of what is searched for in long words alone
 # Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
 # characters. Identifiers have the same look without such a word (toolu_..., chatcmpl-...).
-_TELLING_PART = re.compile(
+_TELLING_PART = lazy_regex(
     r"[_-](?:live|test|prod|sandbox|sk|[a-z]at|tok|tkn|token|secret|api|apikey|oauth)[_-](?P<tail>[A-Za-z0-9_=-]{16,512}+)"
 )
 # Or only a service's short name. Hashes have one case, and identifiers are shorter (toolu_... has 24 characters).
-_LONG_TAIL = re.compile(r"[_-](?P<tail>[A-Za-z0-9]{28,128}+)(?![A-Za-z0-9_./+=-])")
-_SERVICE_PREFIX = re.compile(r"(?<![A-Za-z0-9_./+%#&-])[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{2,11}){0,2}\Z")
-_IDENTIFIED = re.compile(
+_LONG_TAIL = lazy_regex(r"[_-](?P<tail>[A-Za-z0-9]{28,128}+)(?![A-Za-z0-9_./+=-])")
+_SERVICE_PREFIX = lazy_regex(r"(?<![A-Za-z0-9_./+%#&-])[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{2,11}){0,2}\Z")
+_IDENTIFIED = lazy_regex(
     r"(?i)(?:sha\d{1,3}|toolu|call|cmpl|msg|message|req|request|resp|run|thread|asst|file|evt|user|org|id)\Z"
 )
-_TOKEN_PREFIX = re.compile(r"[A-Za-z0-9_-]+\Z")
+_TOKEN_PREFIX = lazy_regex(r"[A-Za-z0-9_-]+\Z")
 # Meta's apps: their number and a token.
-_APP_TOKEN = re.compile(r"[|%](?<=\d{15}[|%])(?:7C)?[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])")
+_APP_TOKEN = lazy_regex(r"[|%](?<=\d{15}[|%])(?:7C)?[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])")
 # In a URL only the password is hidden, or a token in place of the user name.
-_URL_CREDENTIALS = re.compile(
+_URL_CREDENTIALS = lazy_regex(
     r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?@[A-Za-z0-9_.\[$%{-]"
 )
 # host:port:database:user:password, as ~/.pgpass has it.
-_PGPASS = re.compile(
+_PGPASS = lazy_regex(
     r"(?m)(?:^|(?<=[\s\"'`]))[A-Za-z0-9_.*-]{1,253}+:(?:\d{2,5}|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*@-]{1,64}+:"
     r"(?P<password>[^\s:\"'`]{6,128}+)(?=$|[\s\"'`])"
 )
-_PGPASS_HINT = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:[^\s:]")
+_PGPASS_HINT = lazy_regex(r":(?:\d{2,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:[^\s:]")
 _MIN_INNER_CHARS = 35  # characters of the shortest token that a part inside tells
 _MIN_TAIL_CHARS = 30  # characters of a service's name and a long tail
 _MIN_CREDENTIAL_CHARS = 19  # characters of the shortest word with a credential of a known form
@@ -150,8 +151,8 @@ def _compile_search() -> tuple[re.Pattern[str], re.Pattern[str], dict[str, tuple
     anchors = write_alternation(by_anchor)
     # A token begins where a word does, or after an escape such as the "\\n" in "\\nAKIA...". To search for what stands
     # before a word takes half the time of a search for the word.
-    before = re.compile(rf"[^A-Za-z0-9_](?:(?<=\\)[ntr])?{anchors}")
-    escaped = re.compile(rf"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr])){anchors}")
+    before = lazy_regex(rf"[^A-Za-z0-9_](?:(?<=\\)[ntr])?{anchors}")
+    escaped = lazy_regex(rf"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr])){anchors}")
     return before, escaped, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
 
 
@@ -269,29 +270,29 @@ def _write_branch(branch: dict[str, Any]) -> str:
 
 
 _KEY_LIMIT = 65_536  # characters of a private key block
-_KEY_MARKER = re.compile(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_RUN = re.compile(r"[A-Za-z0-9+/]++")
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
+_KEY_MARKER = lazy_regex(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_RUN = lazy_regex(r"[A-Za-z0-9+/]++")
+_KEY_LINE = lazy_regex(r"[A-Za-z0-9+/=]{24,}")
 # Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
 _KEY_GAP = 24  # characters
 _KEY_LINE_CHARS = 64
 # At least three lines of one of the lengths that keys' lines have; what follows may be shorter.
-_KEY_BODY = re.compile(
+_KEY_BODY = lazy_regex(
     r"(?<![A-Za-z0-9+/=])(?P<line>[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/=])"
     r"(?:[^A-Za-z0-9+/=]{1,12}n?[^A-Za-z0-9+/=]{0,12}(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/])){2,64}"
     r"(?:[\s\\]{1,8}n?\s{0,8}[A-Za-z0-9+/=]{4,70}(?![A-Za-z0-9+/=]))?"
 )
-_PUTTY_KEY = re.compile(r"Private-Lines:\s{0,4}\d{1,3}")
+_PUTTY_KEY = lazy_regex(r"Private-Lines:\s{0,4}\d{1,3}")
 _PUTTY_LIMIT = 8192  # characters of its private part
-_PUTTY_MAC = re.compile(r"Private-(?:MAC|Hash):\s{0,4}([0-9a-fA-F]{32,128})")
-_WEB_KEY = re.compile(r"[\"']kty\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"'](?:RSA|EC|OKP|oct)\\{0,4}[\"']")
-_WEB_KEY_MEMBER = re.compile(
+_PUTTY_MAC = lazy_regex(r"Private-(?:MAC|Hash):\s{0,4}([0-9a-fA-F]{32,128})")
+_WEB_KEY = lazy_regex(r"[\"']kty\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"'](?:RSA|EC|OKP|oct)\\{0,4}[\"']")
+_WEB_KEY_MEMBER = lazy_regex(
     r"[\"'](?:d|p|q|dp|dq|qi|k)\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"']([A-Za-z0-9_=-]{16,2048}+)"
 )
 _WEB_KEY_REACH = 4096  # characters of a key object on each side of its type
 # base64 of "-----BEGIN" at each of its three offsets, and of what OpenSSH's keys begin with.
-_ENCODED_MARKER = re.compile(r"(?<![A-Za-z0-9+/])(?:LS0tLS1CRUdJTi|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\s\\]{20,}+={0,2}")
-_ENCODED_LINE = re.compile(r"[A-Za-z0-9+/]{4,}")
+_ENCODED_MARKER = lazy_regex(r"(?<![A-Za-z0-9+/])(?:LS0tLS1CRUdJTi|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\s\\]{20,}+={0,2}")
+_ENCODED_LINE = lazy_regex(r"[A-Za-z0-9+/]{4,}")
 _DECODED_CHARS = 120  # characters of base64 that hold the first line of a key
 
 

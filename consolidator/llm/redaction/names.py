@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.llm.redaction.forms import CredentialSpan, read_words, write_alternation
 from consolidator.llm.redaction.values import (
     is_chosen,
@@ -29,46 +30,46 @@ PLACE_WORDS = read_words("places")
 
 def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
     # Alternatives that begin with a letter each are many times faster than a group of them, and than ignoring case.
-    return re.compile(write_alternation(words).removeprefix("(?:").removesuffix(")") + "|_pat(?![a-z0-9])")
+    return lazy_regex(write_alternation(words).removeprefix("(?:").removesuffix(")") + "|_pat(?![a-z0-9])")
 
 
 _WORDS = _compile_words((*_NAMES, *PLACE_WORDS))
 _WORDS_WITH_FOREIGN = _compile_words((*_NAMES, *PLACE_WORDS, *_FOREIGN))
 _KEY_PREFIXES = read_words("key-prefixes")
 # Keys that find or order data: in capitals (CACHE_KEY) any other may be a credential.
-_OTHER_KEY = re.compile(
+_OTHER_KEY = lazy_regex(
     r"(?:PRIMARY|FOREIGN|CACHE|SORT|PUBLIC|PUB|HOST|PARTITION|IDEMPOTENCY|UNIQUE|INDEX|HASH|RANGE|ROUTING|OBJECT|GROUP|"
     r"DICT|MAP|DEDUP|LOOKUP|COMPOSITE|NATURAL|SURROGATE|REGISTRY|H|KNOWN_HOSTS|DOC|ROW|TRACKING)_?\Z"
 )
 _PASS_PREFIXES = read_words("pass-prefixes")
 # A name of several parts may begin with anything that does not make it another kind of pass (ansible_become_pass, but
 # not render_pass).
-_OTHER_PASS = re.compile(
+_OTHER_PASS = lazy_regex(
     r"(?i)(?:^|_|-)(?:first|second|third|last|next|low|high|band|all|multi|single|one|two|render|shader|depth|forward|"
     r"backward|opt|compiler|llvm|clang|gcc|tests?|by|to|do|no|is|did|must|can|has|boarding|season|guest|day|gate|hall|"
     r"bus|num|n|max|min|per|each|pre|post|early|late|lint|check|build|mypy|status|result|ski|travel)[_-]?\Z"
 )
 # Continuations of a name that describes a credential but holds none.
-_DESCRIPTIVE_SUFFIX = re.compile(
+_DESCRIPTIVE_SUFFIX = lazy_regex(
     r"(?i)^(?:s|izer|ize[ds]?|izing|ization|less|[_.-]?(?:count|type|name|names|id|ids|url|uri|path|file|field|length|len|"
     r"limit|usage|index|budget|window|cost|price|expir\w*|ttl|at|by|class|key_?path|provider|policy|hint|label|placeholder|"
     r"prompt|input|column|param\w*|header|regex|pattern|rules?|manager|store|service|reset|version|length|ref|refs|arn|"
     r"format|status|error|required|valid\w*|check\w*|min|max|estimate\w*|total|used|per\w*|rate|s_\w+))\b"
 )
-_DESCRIPTIVE_END = re.compile(r"(?i)(?:^|[_-])(?:id|ids|name|url|count|type|path|file)$")
-_PAGING = re.compile(
+_DESCRIPTIVE_END = lazy_regex(r"(?i)(?:^|[_-])(?:id|ids|name|url|count|type|path|file)$")
+_PAGING = lazy_regex(
     r"(?i)(?:^|[_.-])(?:next|page|continuation|cursor|paging|sync|delta|max|min|num|input|output|prompt|total|n)[_-]?(?:page)?[_-]?$"
 )
-_STRONG_NAME = re.compile(
+_STRONG_NAME = lazy_regex(
     r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
     r"|pw(?:ord)?$"
     rf"|{_FOREIGN_NAMES}"
 )
-_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|pw(?:ord)?$|{_FOREIGN_NAMES}")
+_PASSWORD_NAME = lazy_regex(rf"(?i)pass|pwd|psk|pw(?:ord)?$|{_FOREIGN_NAMES}")
 # Names that mean much else besides: only a random value is a credential there.
-_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
-_ANY_KEY = re.compile(r"[A-Z]_KEY$")
-_WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_WEAK_NAME = lazy_regex(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
+_ANY_KEY = lazy_regex(r"[A-Z]_KEY$")
+_WORD_BEFORE = lazy_regex(r"[A-Za-z0-9_.-]+\Z")
 
 
 def find_telling_words(text: str, lowered: str) -> tuple[list[re.Match[str]], set[str]]:
@@ -154,13 +155,13 @@ def _is_password(text: str, start: int, end: int) -> bool:
     return (word.islower() or word.isupper()) and re.split(r"[_.-]", word)[-1].lower() in _PASS_PREFIXES
 
 
-_TEST_RESULT = re.compile(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # follows the PASS of a test report
-_PASSPHRASE_NAME = re.compile(r"(?i)passphrase|psk$")
+_TEST_RESULT = lazy_regex(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # follows the PASS of a test report
+_PASSPHRASE_NAME = lazy_regex(r"(?i)passphrase|psk$")
 _MIN_PASSPHRASE_CHARS = 12  # minimum characters of a passphrase of words
 _MIN_NUMBER_CHARS = 15  # digits of a number that is no time, count or port
 _MAX_OVERLAPS = 4  # how often a passage may be read again for names inside another name's value
 # The rest of the name, its closing quote, the separator, and the opening quote of the value.
-_BETWEEN = re.compile(
+_BETWEEN = lazy_regex(
     r"""(?P<rest>[A-Za-z0-9_.-]{0,40}?)
         (?P<close>\\{0,4}["'`]?\]?)
         (?:(?P<tag>\s{1,24}(?:[vV]alue|content)\s{0,2}=\s{0,2}
@@ -181,34 +182,34 @@ _BETWEEN = re.compile(
         (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
 )
-_DEFAULT = re.compile(
+_DEFAULT = lazy_regex(
     r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\n;}]{0,120}){0,4}?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
     r"(?P<value>[^\s\"'\\]{6,256}+)"
 )
 _QUOTED = {
-    quote: re.compile(rf"(?:[^{quote}\\\r\n]|\\(?![\\\"'`]{{0,4}}{quote}).){{1,4096}}+") for quote in ('"', "'", "`")
+    quote: lazy_regex(rf"(?:[^{quote}\\\r\n]|\\(?![\\\"'`]{{0,4}}{quote}).){{1,4096}}+") for quote in ('"', "'", "`")
 }
 # An ampersand ends a parameter of a URL, but may also be a part of a password.
-_BARE = re.compile(
+_BARE = lazy_regex(
     r"[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+(?:&(?![\w.-]{0,40}=|(?:#\d{1,6}|[a-zA-Z]{2,8});)[^\s\"'`,;&|<>(){}\[\]\\]{1,128}+){0,2}"
 )
-_BRACED = re.compile(r"(?<=[pP][wW][dD]=)\{[^{}\s]{4,128}\}(?=[;\"'\\]|\s|\Z)")
-_ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}@[\w.-]+(?::\S*)?\Z")
-_SPACED_VALUE = re.compile(r"[^\s\"'`]{8,256}+")
-_TAG_START = re.compile(r"(?:<|&lt;|\\u003c)(?:[A-Za-z][\w.-]{0,32}:)?\Z")
-_ENV = re.compile(r"[A-Z][A-Z0-9_]*$")
-_CALL_START = re.compile(r"[\w!]\s?\(\s{0,12}\\{0,4}[\"'`]\Z")
-_SETTER = re.compile(r"(?i)(?:set|with|use|using|add)_?\Z")
+_BRACED = lazy_regex(r"(?<=[pP][wW][dD]=)\{[^{}\s]{4,128}\}(?=[;\"'\\]|\s|\Z)")
+_ACCOUNT = lazy_regex(r"[a-z_][a-z0-9_.-]{0,31}@[\w.-]+(?::\S*)?\Z")
+_SPACED_VALUE = lazy_regex(r"[^\s\"'`]{8,256}+")
+_TAG_START = lazy_regex(r"(?:<|&lt;|\\u003c)(?:[A-Za-z][\w.-]{0,32}:)?\Z")
+_ENV = lazy_regex(r"[A-Z][A-Z0-9_]*$")
+_CALL_START = lazy_regex(r"[\w!]\s?\(\s{0,12}\\{0,4}[\"'`]\Z")
+_SETTER = lazy_regex(r"(?i)(?:set|with|use|using|add)_?\Z")
 # What sets a name to the next word: ENV X_TOKEN v, setenv, npm config set, aws configure set, set -gx.
-_SETTING = re.compile(
+_SETTING = lazy_regex(
     r"(?:^|[\s;&|\"'`(\[])(?:ENV|ARG|setenv|setx|set|put|[\w.-]{2,24}[ ]{1,2}"
     r"(?:config|configure|secrets?|variables?|env|set-env)"
     r"(?:[ :]{1,2}(?:set|add|put|SET))?)(?:[ ]{1,2}--?[\w-]{1,24}){0,3}[ ]{1,2}[^\s=\"'`]{0,64}\Z"
 )
-_REFERENCE = re.compile(
+_REFERENCE = lazy_regex(
     r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
 )
-_WORD = re.compile(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
+_WORD = lazy_regex(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
 
 
 def is_word_or_reference(value: str) -> bool:
@@ -372,7 +373,7 @@ _PURPOSE = (
     r"(?:\s{1,3}[\w./@'-]{1,40}){0,3}?)?(?:\s{0,3}\([^()\n]{1,40}\))?(?:\s{1,3}(?:you|we|they)\s{1,3}[a-z]{2,12})?)"
 )
 # What follows the telling part of a noun: its end, its purpose, what joins it to the credential, and this.
-_AFTER_NOUN = re.compile(
+_AFTER_NOUN = lazy_regex(
     rf"(?i)(?:s|e|et|n|nr|ña)?{_PURPOSE}"
     rf"(?:['’]s(?=\s)|(?:\s{{1,3}}(?:{_VERB})(?![a-z])){{1,3}}\s{{0,3}}[:=]?|\s{{0,3}}(?:{_PARTICLE})|(?P<colon>\s{{0,3}}[:=：]))"
     r"\s{0,3}[\"'`(<«„“「]{0,2}(?P<value>[^\s\"'`()<>,;»“”」、。，！]{6,300})"
@@ -380,20 +381,20 @@ _AFTER_NOUN = re.compile(
 _ENGLISH = frozenset(["token", "password", "passwd", "passcode", "passphrase", "secret", "credential", "creds", "key"])
 _NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "pw"])
 # "use X as the token", "X is our password", "enter X when it asks for the password"
-_BEFORE_NOUN = re.compile(
+_BEFORE_NOUN = lazy_regex(
     r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()\[\]{}<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
     r"(?: (?:the|your|my|our|its|a|an|this|new))?(?: [\w-]{1,16}){0,2}"
     r"|(?:when|where|if|for|at|in)(?: [\w'-]{1,16}){1,6})"
     r" [\w-]{0,16}\Z"
 )
-_BEFORE_COMMENT = re.compile(
+_BEFORE_COMMENT = lazy_regex(
     r"[=:(,\[]\s{0,3}[\"'](?P<value>[^\s\"']{8,128})[\"'][,;)]{0,3}\s{1,16}(?:\#|//|--|/\*|<!--)\s{0,2}[^\"'\n]{0,48}\Z"
 )
 _COMMENTS = ("# ", "// ", "-- ", "/* ")
 _LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
-_TRAILING_PUNCTUATION = re.compile(r"[.!?:]+$")
-_ASCII_PREFIX = re.compile(r"[\x21-\x7e]+")
-_NO_SECRET = re.compile(r"^(?:https?://|[~./])|^[a-z]+(?:-[a-z]+)*$", re.IGNORECASE)
+_TRAILING_PUNCTUATION = lazy_regex(r"[.!?:]+$")
+_ASCII_PREFIX = lazy_regex(r"[\x21-\x7e]+")
+_NO_SECRET = lazy_regex(r"^(?:https?://|[~./])|^[a-z]+(?:-[a-z]+)*$", re.IGNORECASE)
 
 
 def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.llm.redaction.forms import CredentialSpan, read_table, read_words, write_alternation
 from consolidator.llm.redaction.names import (
     PLACE_WORDS,
@@ -51,7 +52,7 @@ def _read_usage(program: str, usage: str) -> Usage:
     if (pattern and not before[-1:]) or (before and not before[-1].startswith("-")):
         pattern += options
     start = rf"[\w.@+\\-]{{1,64}}{re.escape(last[1:-1])}" if last.startswith("*") else re.escape(last[:-1]) or "(?!-)"
-    return Usage(re.compile(rf"{pattern}\0['\"]*{start}([^\0]{{3,}})"), last.endswith("P"))
+    return Usage(lazy_regex(rf"{pattern}\0['\"]*{start}([^\0]{{3,}})"), last.endswith("P"))
 
 
 USAGES: dict[str, list[Usage]] = {}
@@ -61,17 +62,17 @@ for _line in read_table("usages"):
         USAGES.setdefault(_program, []).extend(_read_usage(_program, form) for form in _forms.split(" | "))
 # Short options of curl that take no value may stand before the one that takes a user and a password.
 _CURL_USER = r"\0-(?:-(?:proxy-)?user=|[0-9aBfgGiIjJklLMnNOpqRsSvVZ#]{0,12}[uU]\0?)['\"]*[^\0:]+:([^\0]+)"
-USAGES["curl"].append(Usage(re.compile(_CURL_USER), True))
+USAGES["curl"].append(Usage(lazy_regex(_CURL_USER), True))
 P_IS_NO_PASSWORD = frozenset(read_words("p-is-no-password"))
-_PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(USAGES)}(?:\.exe)?(?=\s)")
+_PROGRAM = lazy_regex(rf"(?<![\w.-]){write_alternation(USAGES)}(?:\.exe)?(?=\s)")
 # An option or a word of each usage; most texts have none.
-_HINT = re.compile(
+_HINT = lazy_regex(
     r"-(?<=[ \t]-)(?:[pPuUwakKAXst]|[a-zA-Z0-9#]{1,8}[uU]|storepass|keypass|-(?:proxy-)?user=?|-auth|-pass"
     r"|pass(?:in|out)?|n?[bB][bBc]?)[ =\"'A-Za-z0-9]|/(?<=[ \t]/)(?:p(?:ass)?:|rp:|user:|add\b)"
 )
 _USAGE_WORDS = frozenset(PLACE_WORDS[: PLACE_WORDS.index("sudo ")])
-_LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
-_LINE_END = re.compile(r"(?<!\\)\n|[|;]|&&")
+_LINE_WORD = lazy_regex(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
+_LINE_END = lazy_regex(r"(?<!\\)\n|[|;]|&&")
 _LINE_CHARS = 600  # characters of a command that are read after its program's name
 _MAX_WORDS = 256  # words of a command that are read
 _PROGRAM_KEYS = ("command", "cmd", "program", "executable", "entrypoint", "file")
@@ -86,11 +87,11 @@ _STORE = (
 _STORING = tuple(map(re.compile, _STORE))  # two searches for literals are faster than one for either
 _ANY_VALUE = rf"(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{6,512}}+)"
 # What stores give a value: an option, or a name before "=" or a space.
-_STORED = re.compile(
+_STORED = lazy_regex(
     rf"(?:(?<=\s)(?:--(?:body|value|secret|secret-string|secret-value|plaintext|text|data|string-value|password)[\s=]|-[bvw]\s?)"
     rf"|(?<=\s)(?:--from-literal[\s=])?[\"']?[A-Za-z_][\w./:-]{{0,64}}=)\s{{0,2}}{_ANY_VALUE}"
 )
-_STORED_AFTER_NAME = re.compile(
+_STORED_AFTER_NAME = lazy_regex(
     rf"(?:\s{{1,3}}-{{1,2}}[\w-]{{1,24}}){{0,2}}(?:\s{{1,3}}[\w\"'.:/-]{{1,64}}){{1,2}}?\s{{1,3}}{_ANY_VALUE}"
 )
 _ECHO = (
@@ -100,9 +101,9 @@ _ECHO = (
 _FILE = r"\s{0,3}(?P<file>[^\s|;&<>]{1,200}+)"
 # What a place around a value must be besides, by the name of its group.
 _CONDITIONS = {
-    "file": re.compile(r"(?i)token|secret|passw|passphrase|cred|api[_-]?key|netrc|pgpass|vault|[._-](?:pw|key)\b"),
-    "name": re.compile(r"(?i)pass|pwd|secret|token|api_?key|cred|\bpw"),
-    "reader": re.compile(
+    "file": lazy_regex(r"(?i)token|secret|passw|passphrase|cred|api[_-]?key|netrc|pgpass|vault|[._-](?:pw|key)\b"),
+    "name": lazy_regex(r"(?i)pass|pwd|secret|token|api_?key|cred|\bpw"),
+    "reader": lazy_regex(
         rf"{_STORE[0]}|\b{_STORE[1]}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{{1,3}}--stdin\b|\bkinit\b"
         r"|\bsudo\s{1,3}(?:-\w{1,3}\s{1,3})?-S\b|--passphrase-fd\b|\bcryptsetup\b|\bsmbpasswd\b|\bsecret-tool\b"
         r"|\bpass\s{1,3}insert\b"
@@ -153,13 +154,13 @@ def _read_places() -> Iterator[Place]:
         pattern = "".join(line[2:] for line in lines[start + 1 : end])
         for name, part in _MACROS.items():
             pattern = pattern.replace(name, part)
-        yield Place(tuple(words), mark, re.compile(pattern), _TESTS[test], kind)
+        yield Place(tuple(words), mark, lazy_regex(pattern), _TESTS[test], kind)
 
 
 PLACES = tuple(_read_places())
 # ["-p","X"] as text: the program is unknown, so the value itself must look like a password.
-_LISTED_OPTION = re.compile(r"-(?:[pPw]|[a-zA-Z]{0,8}u)\\{0,4}[\"']")
-_LISTED_PASSWORD = re.compile(
+_LISTED_OPTION = lazy_regex(r"-(?:[pPw]|[a-zA-Z]{0,8}u)\\{0,4}[\"']")
+_LISTED_PASSWORD = lazy_regex(
     r"\\{0,4}[\"']-(?:[pPw]|[a-zA-Z]{0,8}u(?=[^,\n]{1,6},[^,\n]{2,70}:))\\{0,4}[\"']\s{0,2},\s{0,4}\\{0,4}[\"']"
     r"(?:[\w.@-]{1,64}:)?(?P<value>(?!--)[^\s\"'\\]{8,64})\\{0,4}[\"']"
 )
@@ -277,15 +278,15 @@ def find_argument_passwords(
     }
 
 
-_HEADER = re.compile(r"(bearer|basic|token|digest|apikey|bot)\s{1,2}([a-z0-9._~+/=-]{8,8192}+)")  # in lower case
+_HEADER = lazy_regex(r"(bearer|basic|token|digest|apikey|bot)\s{1,2}([a-z0-9._~+/=-]{8,8192}+)")  # in lower case
 # After the header's name any scheme may follow, or none.
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = lazy_regex(
     r"(?i)authorization\\{0,4}[\"']?\]?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?"
     r"(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,2}|(?![A-Za-z][A-Za-z0-9-]{1,24}\s))(?P<value>[A-Za-z0-9._~+/=:-]{8,8192}+)"
 )
-_SESSION_NAME = re.compile(r"(?i)sid\b|sess|auth|token|jwt|csrf|xsrf|remember|login")
-_COOKIE = re.compile(r"(?i)\b(set-cookie2?|cookie)\\{0,4}[\"']?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?([^\r\n\"'\\]{8,8192}+)")
-_COOKIE_OPTION = re.compile(
+_SESSION_NAME = lazy_regex(r"(?i)sid\b|sess|auth|token|jwt|csrf|xsrf|remember|login")
+_COOKIE = lazy_regex(r"(?i)\b(set-cookie2?|cookie)\\{0,4}[\"']?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?([^\r\n\"'\\]{8,8192}+)")
+_COOKIE_OPTION = lazy_regex(
     r"-(?<=\s-)(?:b|-cookie)[\s=]\s{0,3}\\{0,4}(?:[\"'](?P<quoted>[^\r\n\"'\\]{8,8192}+)|(?P<bare>[^\s\"'\\]{8,8192}+))"
 )
 
@@ -331,15 +332,15 @@ def _has_session_cookie(cookies: str) -> bool:
     return False
 
 
-_KIND = re.compile(r"\bkind\\{0,4}[\"']?:\s{0,4}\\{0,4}[\"']?(?:Sealed)?Secret\b(?!\w)")
-_DATA = re.compile(r"\b(?:stringData|data)\\{0,4}[\"']?:[ ]{0,4}(?P<brace>\{)?")
+_KIND = lazy_regex(r"\bkind\\{0,4}[\"']?:\s{0,4}\\{0,4}[\"']?(?:Sealed)?Secret\b(?!\w)")
+_DATA = lazy_regex(r"\b(?:stringData|data)\\{0,4}[\"']?:[ ]{0,4}(?P<brace>\{)?")
 # One entry of YAML or JSON, also with escaped line ends; a block's text stands in the lines below its key.
-_ENTRY = re.compile(
+_ENTRY = lazy_regex(
     r"(?P<indent>(?:^|\n|\\n)[ ]{1,16}|[{,]\s{0,40})\\{0,4}[\"']?[A-Za-z0-9._-]{1,128}\\{0,4}[\"']?:[ ]{0,4}"
     r"(?:[|>][+-]?(?:\n|\\n)\s{1,32})?\\{0,4}[\"']?(?P<value>[^\s\"'{}\[\],\\][^\s\"'{},\\]{2,8192}+)"
 )
 _REACH = 16_384  # characters of a manifest on each side of its kind
-_DIVIDER = re.compile(r"(?:\n|\\n)---|(?:\n|\\n)[a-zA-Z]")
+_DIVIDER = lazy_regex(r"(?:\n|\\n)---|(?:\n|\\n)[a-zA-Z]")
 
 
 def find_secret_members(value: Mapping[Any, Any]) -> dict[str, str]:
@@ -385,7 +386,7 @@ def _find_data(text: str, start: int, end: int) -> Iterator[CredentialSpan]:
 # The line of a table that names its columns is made of short cells, parted by one of these.
 _NAME_CELL = r"[\"'`*]{0,2}[\w.#/-]{1,32}(?: [\w.()#/-]{1,32}){0,2}[\"'`*]{0,2}"
 _HEADERS = {
-    delimiter: re.compile(rf"(?P<lead>[^\n]{{1,120}}?: )?{margin}{_NAME_CELL}(?:{between}{_NAME_CELL}){{1,40}}{end}\Z")
+    delimiter: lazy_regex(rf"(?P<lead>[^\n]{{1,120}}?: )?{margin}{_NAME_CELL}(?:{between}{_NAME_CELL}){{1,40}}{end}\Z")
     for delimiter, margin, between, end in (
         ("|", r"[|\s]{0,40}", r"[ ]{0,40}\|[ ]{0,40}", r"[|\s]{0,40}"),
         ("\t", r"\s{0,40}", r"\t{1,8}", r"\s{0,8}"),
@@ -395,20 +396,20 @@ _HEADERS = {
     )
 }
 _CELL_MARKS = " \t\"'`*\\"
-_AFTER_COLUMN = re.compile(
+_AFTER_COLUMN = lazy_regex(
     r"[\w.-]{0,16}[\"'`*\\)]{0,6}(?:[ ]{0,40}[|,;\t\r\n]"
     r"|\s{0,4}[vV](?i:alues)|\s{1,4}(?i:from)\s|\\{1,4}[nt]|[ ]{2}|[ ]{0,4}\Z)"
 )
-_ONLY_NAMES = re.compile(r"[\w .()#/*`\"'|\t,;-]*+\Z")
-_LINE_BREAK = re.compile(r"\r?\n|\\{1,4}n")
-_RULE = re.compile(r"[\s|:+=-]{3,}\Z")
-_WORD = re.compile(r"(?<!\S)\S+")
-_BRACKET = re.compile(r"[\[\](){}<>]")
+_ONLY_NAMES = lazy_regex(r"[\w .()#/*`\"'|\t,;-]*+\Z")
+_LINE_BREAK = lazy_regex(r"\r?\n|\\{1,4}n")
+_RULE = lazy_regex(r"[\s|:+=-]{3,}\Z")
+_WORD = lazy_regex(r"(?<!\S)\S+")
+_BRACKET = lazy_regex(r"[\[\](){}<>]")
 _MAX_LINE = 2000  # characters of a line of a table
 _MAX_ROWS = 1000
-_INSERT = re.compile(r"(?i)(?:insert\s{1,4}(?:ignore\s{1,4})?into|copy)\s{1,4}[^\s()]{1,80}\s{0,4}\Z")
-_VALUES = re.compile(r"(?i)\s{0,8}values\s{0,8}|\s{1,4}from\s{1,4}stdin[^\n]{0,80}\n")
-_ROW_END = re.compile(r"\)\s{0,4},?\s{0,8}(?=\()|\)|\n\n")
+_INSERT = lazy_regex(r"(?i)(?:insert\s{1,4}(?:ignore\s{1,4})?into|copy)\s{1,4}[^\s()]{1,80}\s{0,4}\Z")
+_VALUES = lazy_regex(r"(?i)\s{0,8}values\s{0,8}|\s{1,4}from\s{1,4}stdin[^\n]{0,80}\n")
+_ROW_END = lazy_regex(r"\)\s{0,4},?\s{0,8}(?=\()|\)|\n\n")
 
 
 def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:
@@ -437,7 +438,7 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
         line = next(filter(None, (header.match(text, start, end) for header in _HEADERS.values())), None)
         if line is None:
             continue
-        delimiter = next(mark for mark, header in _HEADERS.items() if header is line.re)
+        delimiter = next(mark for mark, header in _HEADERS.items() if header.pattern == line.re.pattern)
         start = max(start, line.end("lead"))
         header = _split_cells(text, start, end, delimiter)
         names = _name_columns(text, header)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from itertools import pairwise
 
-_PLACEHOLDER = re.compile(
+from consolidator.llm.patterns import lazy_regex
+
+_PLACEHOLDER = lazy_regex(
     r"(?i)x{4,}|\*{2,}|•{2,}|\.{3,}|…|\byour\b|your[_-]|[_-]here\b|example|placeholder|changeme|change[_-]me|dummy|redacted|"
     r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|^<|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|\$[A-Za-z_]|\{[a-z_.]+\}|^\{|"
     r"^(?:null|none|nil|true|false|undefined|empty|string|unset|todo|n/?a|test|secret|password|token|required|optional)$"
@@ -20,8 +21,8 @@ _SEQUENCES = (
     "0123456789ABCDEF0123456789ABCDEF",
     "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/",
 )
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
-_LETTER_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_UUID = lazy_regex(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_LETTER_RUN = lazy_regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # The pairs of letters that make up 93 % of the words in the Python library's sources; of random letters they make 37 %.
 # Each group is a first letter and the second ones.
 _PAIR_GROUPS = """
@@ -33,14 +34,14 @@ _COMMON_PAIRS = frozenset(group[0] + second for group in _PAIR_GROUPS.split() fo
 _COMMON_SHARE = 0.67  # a run of letters with more common pairs than this is a word
 _MAX_WORD_SHARE = 0.6  # of a random value
 
-_TANGLED_CHARS = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
+_TANGLED_CHARS = lazy_regex(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
 _TECHNICAL = r"(?:utf|sha|md|base|aes|rsa|https?|ipv|u?int|float|win|python|version|test|iso|ecdsa)-?"
-_INVENTED = re.compile(
+_INVENTED = lazy_regex(
     rf"(?!(?i:{_TECHNICAL})\d+\Z)(?=.{{8,64}}\Z)(?:[A-Za-z]{{3,40}}+|[A-Z][a-z]{{2,20}}[_-][A-Z][a-z]{{2,20}})[._@+-]?\d{{2,8}}+[!?*$.#]{{0,3}}\Z"
 )
-_RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_STRONG_SYMBOL = re.compile(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or address has these
-_SYMBOL = re.compile(r"[!@#$%^&*+=?~_-]")
+_RUNS = lazy_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STRONG_SYMBOL = lazy_regex(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or address has these
+_SYMBOL = lazy_regex(r"[!@#$%^&*+=?~_-]")
 
 
 def is_placeholder(value: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.memory.calls import harm_rules as rules
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.shell import Command
@@ -24,27 +25,27 @@ MAX_TEXT = 4096  # characters of code that are searched
 MAX_DEPTH = 4  # of commands within commands
 MAX_STARTS = 24  # words of a command at which another one may begin
 _RUN = SHELLS | rules.INTERPRETERS | {"source", ".", "eval"}  # programs that run the text or the file they are given
-_HOLE = re.compile(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
-_SPACE, _INNER = re.compile(r"\s"), re.compile(r"[(`]")  # what is in each command within a command
-_SUBSTITUTION = re.compile(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
-_RUN_OUTPUT = re.compile(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
-_ASSIGNED = re.compile(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
+_HOLE = lazy_regex(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
+_SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each command within a command
+_SUBSTITUTION = lazy_regex(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
+_RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
+_ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\b", re.DOTALL)
-_WRITTEN = re.compile(r"(?<![<>&\d])\d?>{1,2}\|?\s*([^\s<>&|;()'\"]+)")
-_PIECE = re.compile(r"&&|\|\||[;\n]")
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20})://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s\"']*)", re.IGNORECASE)
-_BARE_HOST = re.compile(r"(?!@)(?:[^\s@]*@)?\[?([\w.$:-]*?)\]?(?::\d*)?(?:[/?:]\S*)?")
-_SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*")
-_WEB = re.compile(r"(?:https?|ftp|git|ssh|data|file|(?:git|hg|svn)\+\w+)://|git[+@]|(?:github|gitlab|bitbucket|gist):")
-_FORGE = re.compile(r"(?:github|gitlab|bitbucket|gist|gh):")
-_SENDING = re.compile(
+_HEREDOC = lazy_regex(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\b", re.DOTALL)
+_WRITTEN = lazy_regex(r"(?<![<>&\d])\d?>{1,2}\|?\s*([^\s<>&|;()'\"]+)")
+_PIECE = lazy_regex(r"&&|\|\||[;\n]")
+_ADDRESS = lazy_regex(r"(?:[a-z][a-z0-9+.-]{0,20})://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s\"']*)", re.IGNORECASE)
+_BARE_HOST = lazy_regex(r"(?!@)(?:[^\s@]*@)?\[?([\w.$:-]*?)\]?(?::\d*)?(?:[/?:]\S*)?")
+_SCP_ADDRESS = lazy_regex(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*")
+_WEB = lazy_regex(r"(?:https?|ftp|git|ssh|data|file|(?:git|hg|svn)\+\w+)://|git[+@]|(?:github|gitlab|bitbucket|gist):")
+_FORGE = lazy_regex(r"(?:github|gitlab|bitbucket|gist|gh):")
+_SENDING = lazy_regex(
     r"-(?:\w*[dFT])\S*|--(?:data\S*|form\S*|upload-file|json|post-(?:data|file)\S*|body-(?:data|file)\S*|method=P\w+|url-query)"
     r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
 )
-_WORKTREE = re.compile(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
-_UNUSUAL_NAME = re.compile(r"['\"\\A-Z]|[^\x00-\x7f]")  # of a program
-_SECRET = re.compile(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
+_WORKTREE = lazy_regex(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
+_UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]")  # of a program
+_SECRET = lazy_regex(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
 
 
 def find_harm(tool: str, arguments: Any, project: str | None = None) -> str | None:

@@ -9,35 +9,35 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.memory.calls import harm_rules as rules
-from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.text.invisible import strip_invisible
 
 MAX_COMMAND = 300  # characters of a command in prose
 MAX_COMMANDS = 200  # of a text; what follows them is not judged, and withheld
 _VERB = r"(?:run|use|execute|do|type|invoke|launch|call|start)(?:n?ing|s)?"
 _MARK = r"(?:\s--?\w|[|>$~*]|\./)"  # of a command
-_QUOTED = re.compile(
+_QUOTED = lazy_regex(
     r"```(?:\w*\n)?(.+?)```|`([^`\n]+)`|[“«„\"]([^“”«»\"\n]+)[”»“\"]|(?<!\w)'([^'\n]+)'(?!\w)", re.DOTALL
 )
-_START = re.compile(
+_START = lazy_regex(
     rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S*://)(?=\s+\S)(?!\s+{rules.NOUNS_AFTER_PROGRAMS}\b)"
     rf"|\b{_VERB}\s+(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}{_MARK})[^\s`\"'“])",
     re.IGNORECASE | re.ASCII,
 )
-_END = re.compile(r"\n|[.!?;]\s+(?=[A-Z])|[.!?]?$|\s\(")
-_STOP = re.compile(rf",?\s+(?:{rules.WORDS_AFTER_COMMANDS})\b|[,:]\s", re.IGNORECASE)
-_JOINED = re.compile(rf"[\s,]+(?:and|then|and then)\s+(?:{_VERB}\s+)?(?=[a-z./])")
-_PIPED = re.compile(r"[\s,]+(?:and )?pipe (?:it |that |this |the output )?(?:in)?to\s", re.IGNORECASE)
-_FORBIDDEN = re.compile(
+_END = lazy_regex(r"\n|[.!?;]\s+(?=[A-Z])|[.!?]?$|\s\(")
+_STOP = lazy_regex(rf",?\s+(?:{rules.WORDS_AFTER_COMMANDS})\b|[,:]\s", re.IGNORECASE)
+_JOINED = lazy_regex(rf"[\s,]+(?:and|then|and then)\s+(?:{_VERB}\s+)?(?=[a-z./])")
+_PIPED = lazy_regex(r"[\s,]+(?:and )?pipe (?:it |that |this |the output )?(?:in)?to\s", re.IGNORECASE)
+_FORBIDDEN = lazy_regex(
     r"\b(?:never|don['’]?t|do not|must ?n[o'’]t|must not|should ?n[o'’]t|should not|can ?not|can['’]t|no|not|avoid|stop"
     r"|instead of|rather than|(?:ask|check|confirm|warn)\b[^.\n]{0,60}\bbefore(?: you)?"
     r"|(?:never|don['’]?t|do not)\b[^.;:!?\n]{0,60}\b(?:or|nor))"
     rf"\s+(?:ever\s+)?(?:{_VERB}\s+)?(?:an? |the |any )?[`\"'“(]*$",
     re.IGNORECASE,
 )
-_CLAUSE_END = re.compile(r"[.!?;]\s|\n|\b(?:but|instead|always|only|use|run|first)\b", re.IGNORECASE)
-_FETCHED_AND_RUN = re.compile(
+_CLAUSE_END = lazy_regex(r"[.!?;]\s|\n|\b(?:but|instead|always|only|use|run|first)\b", re.IGNORECASE)
+_FETCHED_AND_RUN = lazy_regex(
     r"\b(?:download|fetch|get|pull|load)\b[^\n]{0,80}?https?://\S+[^\n]{0,40}?\b(?:and|then)\b[^\n]{0,30}?"
     r"\b(?:run|execute|source|eval)\b|\bpipe\b[^\n]{0,80}?https?://\S+[^\n]{0,40}?\b(?:ba|z|da)?sh\b",
     re.IGNORECASE,
@@ -100,6 +100,8 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, bool]]:
 
 def _judge_span(span: str, *, is_quoted: bool) -> tuple[int, str | None]:
     """Return how long a command is and why it is hostile: its words end where the sentence's go on."""
+    from consolidator.memory.calls.harm import line_harm  # loads what parses command lines: few texts have one
+
     if is_quoted:
         return len(span), line_harm(span) if re.search(r"\S\s+\S", span) else None
     words = re.sub(r"[^\x00-\x7f]+", " ", _JOINED.sub(" && ", _PIPED.sub(" | ", span))).rstrip("`\"').,;:!? ")

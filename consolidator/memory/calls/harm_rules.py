@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from consolidator.memory.calls.installation import PACKAGE_MANAGERS
-from consolidator.memory.calls.shell_programs import word_set
-from consolidator.memory.text.any_case import AnyCase
+from consolidator.llm.patterns import AnyCase, lazy_regex
+from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, word_set
 
 FETCHES_AND_RUNS = "fetches and runs code"
 FOREIGN_SOURCE = "installs from an address or a registry of its own"
@@ -80,18 +79,18 @@ SEARCHERS = word_set("grep egrep rg ag ack echo printf commit")  # their words a
 REMOVERS = word_set("rm rmdir unlink trash del remove-item")
 WRITES_LAST = word_set("cp mv ln install rsync")  # the last operand
 WRITERS = word_set("tar unzip touch tee mkdir chmod sed perl")  # every operand
-LOCAL_HOST = re.compile(
+LOCAL_HOST = lazy_regex(
     r"localhost|[\w-]*\.localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|host\.docker\.internal|10(?:\.\d+){3}"
     r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[\w-]+(?:\.local|\.test)?|",
     re.IGNORECASE,
 )
-REMOVABLE = re.compile(  # what is made again, or is nobody's work
+REMOVABLE = lazy_regex(  # what is made again, or is nobody's work
     r"(?:.*/)?(?:node_modules|dist|build|builds|target|out|output|bin|obj|\.?venv|\.?env|__pycache__|coverage|htmlcov"
     r"|logs?|\.?te?mp|.*cache.*|\.(?:next|nuxt|turbo|tox|nox|parcel|gradle|terraform|eggs|svelte-kit|output|vite"
     r"|hypothesis|direnv|bundle|angular)|.*\.egg-info|\{\}|\+|.*\.?(?:lock|pid|sock|orig|rej|log)"
     r"|[\w-]*[._-]?(?:old|bak|backup|test|copy|tmp))/?\*?"
 )
-OPAQUE = re.compile(r"\$\{?IFS\b|\$\{[!#@]|(?:\\x[0-9a-f]{2}){4}|(?:\\[0-7]{3}){4}|/dev/(?:tcp|udp)/", re.IGNORECASE)
+OPAQUE = lazy_regex(r"\$\{?IFS\b|\$\{[!#@]|(?:\\x[0-9a-f]{2}){4}|(?:\\[0-7]{3}){4}|/dev/(?:tcp|udp)/", re.IGNORECASE)
 
 # A row is a pattern of one command, written as its program, its subcommand and then its other words; a space inside a
 # word is written as "·", so that no row finds its options in a message. In a row "…" stands for any words, and "¶" for
@@ -234,7 +233,7 @@ def _patterns(rows: str) -> list[str]:
     return [row.strip() for row in rows.strip().splitlines()]
 
 
-RULES = [(reason, re.compile(row, re.IGNORECASE)) for reason, rows in _ROWS.items() for row in _patterns(rows)]
+RULES = [(reason, lazy_regex(row, re.IGNORECASE)) for reason, rows in _ROWS.items() for row in _patterns(rows)]
 # What no rule matches, as nearly all commands, this does not match either; it takes a fourth of the time.
 ANY_RULE = AnyCase("|".join(f"(?:{rule.pattern})" for _, rule in RULES).replace("(?-i:", "(?:"))
 REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENCODED = (
@@ -297,11 +296,11 @@ _ASSIGNMENTS = {
         (?:NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE)=.
     """,
 }
-ASSIGNMENT_RULES = [(reason, re.compile(row)) for reason, rows in _ASSIGNMENTS.items() for row in _patterns(rows)]
-INSTRUCTIONS = re.compile(
+ASSIGNMENT_RULES = [(reason, lazy_regex(row)) for reason, rows in _ASSIGNMENTS.items() for row in _patterns(rows)]
+INSTRUCTIONS = lazy_regex(
     r"(?:.*/)?(?:(?:CLAUDE|AGENTS|GEMINI)(?:\.local)?\.md|\.(?:cursor|windsurf)rules)"
 )  # of agents
-OUTSIDE = re.compile(  # paths of the machine, of the account, or of the agent and the hooks of the project
+OUTSIDE = lazy_regex(  # paths of the machine, of the account, or of the agent and the hooks of the project
     r"~|\$\{?HOME\b|/(?:etc|usr(?!/src/)|bin|sbin|lib\w*|boot|sys|proc|Library|System|Applications)(?:/|$)|/root(?:/\.|/?$)"
     r"|/var/(?!tmp/|folders/)|/dev/(?!null$|std|fd/|tty$|shm/|full$|u?random$|zero$)|/(?:home|Users)/[^/]+/\.[^/]"
     r"|/(?:home|Users)(?:/[^/]*)?/?$|/$|[A-Za-z]:[\\/](?:Windows|Program)|(?:\.\./){2,}"

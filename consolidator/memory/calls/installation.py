@@ -11,16 +11,9 @@ from typing import Any
 
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, word_set
 from consolidator.memory.calls.symbols import shell_command
 
-PACKAGE_MANAGERS = word_set(
-    """
-    apt apt-get aptitude dpkg apk dnf yum microdnf zypper pacman brew port snap flatpak nix nix-env choco scoop winget
-    pip pipx uv poetry pdm hatch rye conda mamba micromamba pipenv easy_install npm pnpm yarn bun deno corepack volta
-    asdf mise gem bundle cargo rustup go composer dotnet mix opam cabal stack luarocks cpan cpanm tlmgr ensurepip
-    """
-)
 _INSTALLING = word_set("install add i get require enable ensurepip use sync reinstall -S -i")
 _VERBS = _INSTALLING | word_set("pip tool global mod apk apt-get")
 _VERSION = re.compile(r"(?:[=<>~!^]=?|@(?=[\d^~<>lvn])|\[).*$")

@@ -175,6 +175,13 @@ PIPE_FILTERS = word_set(
     tac rev paste fmt pr strings base64 xxd python node perl ruby
     """
 )
+PACKAGE_MANAGERS = word_set(
+    """
+    apt apt-get aptitude dpkg apk dnf yum microdnf zypper pacman brew port snap flatpak nix nix-env choco scoop winget
+    pip pipx uv poetry pdm hatch rye conda mamba micromamba pipenv easy_install npm pnpm yarn bun deno corepack volta
+    asdf mise gem bundle cargo rustup go composer dotnet mix opam cabal stack luarocks cpan cpanm tlmgr ensurepip
+    """
+)
 PIPE_SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; the next program does the work
 MINOR_PROGRAMS = word_set(
     """

@@ -43,8 +43,6 @@ SEARCHING_PROGRAMS = word_set(  # exit with 1 when they find nothing, or find a 
     search_file find_file
     """
 )
-PROBING_PROGRAMS = word_set("which type command hash whereis pgrep test [ [[")  # only ask whether something is there
-COMPARING_PROGRAMS = word_set("diff cmp comm")  # print the differences that they fail with
 SEARCHING_SUBCOMMANDS = {"git": word_set("grep diff check-ignore ls-files config show-ref merge-base")}
 
 WRITING_PROGRAMS = word_set("sed cat echo printf tee perl awk patch apply_patch touch ed ex")

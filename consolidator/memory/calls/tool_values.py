@@ -88,5 +88,8 @@ _strip_cached = lru_cache(maxsize=1024)(_strip_text)  # three folds read the sam
 
 def _may_have_tag(text: str) -> bool:
     """Whether a text without invisible characters may hold the tag, in any spelling: finding tags itself is slow."""
-    folded = (text if text.isascii() else unicodedata.normalize("NFKD", text)).lower()
+    is_ascii = text.isascii()
+    if is_ascii and "<" not in text and "&" not in text:
+        return False
+    folded = (text if is_ascii else unicodedata.normalize("NFKD", text)).lower()
     return NAME in folded and _TAG.search(folded) is not None

@@ -20,12 +20,13 @@ from consolidator.memory.facts.candidates import (
     SessionContext,
     owner_of_statement,
 )
-from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.extraction_prompt import KINDS, PROMPT_VERSION
 from consolidator.memory.facts.gate import NOT_PERSONS, PASSED_ON, PERSONS_NAMES, Verdict, judge_fact
 from consolidator.memory.facts.orders import is_order
 from consolidator.memory.facts.quotes import MAX_QUOTE_CHARS
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.observations.observation import KnownObservation
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.negation import denies_value
 
@@ -80,6 +81,29 @@ def has_wrong_quote(stated: Mapping[str, Any], lines: Mapping[str, TranscriptLin
     line = lines.get(str(stated["line"]))
     is_citable = line is not None and line.kind != "E" and line.is_persons is (part == "facts")
     return is_citable and not _find_quotes(line, str(stated["quote"]))
+
+
+def state_again(answer: Mapping[str, Any], known: Sequence[KnownObservation]) -> dict[str, Any]:
+    """Return an answer in which a known fact that is said again is stated: it is judged as any other."""
+    facts = {item.name: item for item in known if item.kind in KINDS}
+    again = [
+        {
+            "about": "speaker" if item.subject.casefold() in PERSONS_NAMES else "thing",
+            **{name: cited[name] for name in ("line", "quote")},
+            **{name: getattr(item, name) for name in ("subject", "predicate", "value", "sentence", "kind")},
+            "single_valued": False,
+            "valid_from": None,
+            "valid_to": None,
+        }
+        for cited in answer.get("again", ())
+        if (item := facts.get(str(cited["known"]))) is not None
+    ]
+    return {**answer, "facts": [*answer["facts"], *again]}
+
+
+def is_relation(predicate: str) -> bool:
+    """Tell whether an answer can name a relation."""
+    return canonical_relation(_snake_case(predicate)) == canonical_relation(predicate)
 
 
 def _find_quotes(line: TranscriptLine | None, quote: str) -> tuple[str, ...]:

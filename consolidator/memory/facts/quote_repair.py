@@ -25,7 +25,7 @@ class QuoteRepair:
     """What of an answer was refused, and the lines to quote from, under names of their own."""
 
     chunk: TranscriptChunk
-    asked: Mapping[str, tuple[dict[str, Any], ...]]  # as the answer has them, with the new names of their lines
+    wrong_items: Mapping[str, tuple[dict[str, Any], ...]]  # as the answer has them, with the new names of their lines
     original_names: Mapping[str, str]  # of lines, by new name
     answer: Mapping[str, Any]  # the first
 
@@ -33,28 +33,29 @@ class QuoteRepair:
         """Return the answer that was refused, and why, as turns of the conversation after the events."""
         complaints = [
             f"{item['line']} does not hold {json.dumps(str(item['quote'])[:MAX_SHOWN_QUOTE], ensure_ascii=False)}"
-            for items in self.asked.values()
+            for items in self.wrong_items.values()
             for item in items
         ]
         request = (
             "These quotes are not in the lines that they name:\n"
             + "\n".join(f"- {complaint}" for complaint in dict.fromkeys(complaints))
-            + f"\nAnswer once more with these {' and '.join(self.asked)} alone, their quotes copied from the lines "
-            "above word by word and letter by letter, as short as proves each. Leave out what no line above proves."
+            + f"\nAnswer once more with these {' and '.join(self.wrong_items)} alone, their quotes copied from the "
+            "lines above word by word and letter by letter, as short as proves each. "
+            "Leave out what no line above proves."
         )
-        return ("assistant", json.dumps({"facts": [], **self.asked}, ensure_ascii=False)), ("user", request)
+        return ("assistant", json.dumps({"facts": [], **self.wrong_items}, ensure_ascii=False)), ("user", request)
 
     def merge(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the first answer with those refused quotes replaced that the second answer gives rightly."""
         lines = self.chunk.named_lines()
         merged = dict(self.answer)
-        for part, asked in self.asked.items():
+        for part, items in self.wrong_items.items():
             mended: dict[object, dict[str, Any]] = {}
             for item in answer.get(part, ()):
                 if str(item["line"]) in lines and not has_wrong_quote(item, lines, part):
                     place = {"line": self.original_names[str(item["line"])], "quote": item["quote"]}
                     mended.setdefault(_key(part, item), place)
-            refused = {(self.original_names[str(item["line"])], item["quote"]) for item in asked}
+            refused = {(self.original_names[str(item["line"])], item["quote"]) for item in items}
             merged[part] = [
                 {**item, **mended.get(_key(part, item), {})} if (str(item["line"]), item["quote"]) in refused else item
                 for item in self.answer[part]
@@ -82,10 +83,10 @@ def plan_repair(chunk: TranscriptChunk, answer: Mapping[str, Any]) -> QuoteRepai
     asked_chunk = TranscriptChunk(tuple(lines[name] for name in part_names))
     original_names = dict(zip(asked_chunk.named_lines(), part_names, strict=True))
     new_names = {original: new for new, original in original_names.items()}
-    asked = {
+    wrong_items = {
         part: tuple({**item, "line": new_names[str(item["line"])]} for item in items) for part, items in refused.items()
     }
-    return QuoteRepair(asked_chunk, asked, original_names, answer)
+    return QuoteRepair(asked_chunk, wrong_items, original_names, answer)
 
 
 def _key(part: str, item: Mapping[str, Any]) -> tuple[object, ...]:

@@ -48,6 +48,7 @@ _NO_FOLDER = re.compile(
 _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
 )
+NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
@@ -195,29 +196,31 @@ def _constants(history: History) -> Iterator[Lesson]:
     in more sessions.
     """
     cases: dict[str, Cases] = defaultdict(Cases)
-    unnamed = 0
+    unnamed = failures = 0  # the calls that leave it out
     for session, call in history.calls():
         if call.kind == "shell" and call.ok and call.value:
             cases[call.value].add(session, call)
-        elif call.kind == "shell" and call.ok:
-            unnamed += any(_OF_REPOSITORY.match(segment.operation) is not None for segment in call.segments)
+        elif call.kind == "shell" and any(_OF_REPOSITORY.match(segment.operation) for segment in call.segments):
+            unnamed += call.ok is True
+            failures += any(NO_REMOTE.search(headline.text) is not None for headline in call.headlines)
     counts = Counter({value: len(members) for value, members in cases.items()})
     best = most_common(counts) if counts else None
     if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
         return
-    own = (history.home or "").rpartition("/")[2].casefold()
-    if best.rpartition("/")[2].casefold() == own:
-        unnamed = 0  # they mean the same one
-    elif len(cases[best].roots) < MIN_SESSIONS:
+    is_own = best.rpartition("/")[2].casefold() == (history.home or "").rpartition("/")[2].casefold()
+    if not is_own and (len(cases[best].roots) < MIN_SESSIONS or counts[best] <= unnamed):
         return
-    if counts[best] >= MIN_CONSTANT_SHARE * counts.total() and counts[best] > unnamed:
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+        shares = f"{counts[best]} of {counts.total() + unnamed}" + (f"; {failures} failed without" if failures else "")
         yield cases[best].build_lesson(
             "constant",
             "gh repository",
-            f"`gh` calls here name the repository {code(best)} ({counts[best]} of {counts.total() + unnamed}).",
+            f"`gh` calls here name the repository {code(best)} ({shares}).",
             1.0 * len(cases[best].roots),
             successes=counts[best],
+            failures=failures,
             instead=best,
+            starts=failures > 0 or counts[best] > unnamed,
         )
 
 
@@ -332,21 +335,21 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, paths in sorted(by_name.items()):
         for first, second in combinations(paths, 2) if len(paths) <= MAX_TWINS else ():
-            one, other = first.rpartition("/")[0], second.rpartition("/")[0]
+            folder, twin = first.rpartition("/")[0], second.rpartition("/")[0]
             both = by_file[first] & by_file[second]
-            if one and other and both and one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]:
-                changed[one, other] |= both
-                names[one, other].append(name)
-    for (one, other), numbers in sorted(changed.items()):
+            if folder and twin and both and folder.rsplit("/", 1)[-1] == twin.rsplit("/", 1)[-1]:
+                changed[folder, twin] |= both
+                names[folder, twin].append(name)
+    for (folder, twin), numbers in sorted(changed.items()):
         if len(units.roots(numbers)) >= MIN_SESSIONS:
-            files = [f"{place}/{name}" for place in (one, other) for name in names[one, other]]
+            files = [f"{place}/{name}" for place in (folder, twin) for name in names[folder, twin]]
             yield units.cases(numbers, *files).build_lesson(
                 "together",
-                f"{one} {other}",
-                f"{name_folder(one)} and {name_folder(other)} keep the same files "
-                f"({', '.join(map(code, names[one, other][:3]))}): change both.",
+                f"{folder} {twin}",
+                f"{name_folder(folder)} and {name_folder(twin)} keep the same files "
+                f"({', '.join(map(code, names[folder, twin][:3]))}): change both.",
                 2.0 * len(units.roots(numbers)),
-                match={"folders": [one, other]},
+                match={"folders": [folder, twin]},
             )
 
 
@@ -367,8 +370,8 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     ranked = []
     for first, second in combinations(eligible, 2):
         # Code beside code says nothing: some file is changed with everything.
-        one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
-        contains = one.startswith(other) or other.startswith(one)
+        places = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+        contains = places[0].startswith(places[1]) or places[1].startswith(places[0])
         if (first + second).count("*") > 1 or _ending(first) == _ending(second) or contains:
             continue
         both = items[first] & items[second]

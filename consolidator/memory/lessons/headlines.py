@@ -20,6 +20,7 @@ from consolidator.memory.solutions.fingerprint import mask_line
 MAX_HEADLINES, MAX_REASONS = 6, 3  # of one failure; and those that are no code of a lint rule
 MAX_HEADLINE = 200  # characters
 MAX_PRINTED = 40  # lines of a successful output
+MIN_SENTENCE, MAX_WORDS = 4, 40  # of a line that says why
 FORMATTED = "formatter would have printed"
 _RULE_CODE = re.compile(
     rf"\blint/\w+/\w+|\berror\[E\d{{4}}\]|(?i:{FORMATTED})"
@@ -51,7 +52,7 @@ def find_headlines(text: str, program: str) -> list[Headline]:
             if is_code and len(headlines) < MAX_HEADLINES:
                 headlines.setdefault(code, Headline(code, line_kinds.strip_box(" ".join(line.split()))[:MAX_HEADLINE]))
     reasons = 0
-    for line in _reasons(text):
+    for line in [*_reasons(text)] or _only_line(text):
         if reasons == MAX_REASONS or len(headlines) >= MAX_HEADLINES:
             break
         named = line_kinds.program_prefix(line) or "error"
@@ -74,10 +75,19 @@ def line_hash(line: str) -> str:
     return hashlib.blake2b(mask_line(line).encode(), digest_size=5).hexdigest()
 
 
+def _only_line(text: str) -> list[str]:
+    """Return the sentence that is all that a failed call printed: it need not read like an error."""
+    lines = [
+        line.strip() for line in text.splitlines() if line.strip() and not line_kinds.STATUS.fullmatch(line.strip())
+    ]
+    is_sentence = len(lines) == 1 and MIN_SENTENCE <= len(lines[0].split()) <= MAX_WORDS
+    return lines if is_sentence and not line_kinds.VAGUE.search(lines[0]) else []
+
+
 def _reasons(text: str) -> Iterator[str]:
     """Yield the lines that read like an error: no frames, diffs, hints and summaries."""
     for line in error_lines(text):
         plain = line_kinds.strip_box(line)
-        is_prose = 2 <= len(plain.split()) <= 40 and not plain.endswith(("{", "(", ";"))
+        is_prose = 2 <= len(plain.split()) <= MAX_WORDS and not plain.endswith(("{", "(", ";"))
         if is_prose and (plain == line or line_kinds.has_error_word(plain)) and not line_kinds.VAGUE.search(plain):
             yield plain

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.plain import Plain
 
 LessonKind = Literal[
@@ -67,6 +66,8 @@ class WorkedCall(Plain):
     @property
     def line(self) -> str:
         """The call in a sentence."""
+        from consolidator.memory.calls.directory import name_folder  # loads what parses command lines
+
         where = "" if self.folder is None else f" in {name_folder(self.folder)}"
         call = self.call.replace("`", "'")
         return f"`{call}`{where}" + f" (worked {self.worked} of {self.worked + self.failed})" * self.is_judged

@@ -22,7 +22,7 @@ from consolidator.memory.calls.directory import (
     strip_cd,
 )
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.habits import LEFT_BEHIND
+from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -33,7 +33,6 @@ from consolidator.memory.solutions.fingerprint import is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
-_NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def _answers_of_shell(
     if failed.program == "gh":
         named = find_repository(line)
         parts = _fold_names(named or "") if _MISSING_REPOSITORY.search(error) else set()
-        is_unnamed = named is None and _NO_REMOTE.search(error) is not None
+        is_unnamed = named is None and NO_REMOTE.search(error) is not None
         for lesson in lessons:  # a call names none, or another with the owner or the name of the project's own
             own = lesson.instead if lesson.kind == "constant" else None
             if own and (is_unnamed or (named != own and parts & _fold_names(own))):

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.shell import parse_commands
+from consolidator.memory.facts.call_lines import MAX_COMMANDS
 from consolidator.memory.facts.candidates import FactExtractor, Proposals
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.history import code
+from consolidator.memory.lessons.segments import purpose_of
 from consolidator.memory.observations.doubts import (
     CODE,
     NEVER_RUN,
     NO_MOMENT,
     NOT_IN_QUOTE,
+    PASSING,
     TOLD,
     UNKNOWN,
     file_name,
@@ -36,12 +40,15 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.similarity import content_words
 
 OBSERVATION = "observation"  # the kind of a candidate and of a fact
-MAX_OBSERVATIONS, MAX_HEADLINE = 5, 100
+HELD = "held"  # of a line that a program made of calls: a model is not asked for it
+HELD_ALREADY, MOST_WORDS = "a program holds it already", 0.8  # of its words
+MAX_OBSERVATIONS, MAX_HEADLINE, MAX_SUBJECT = 5, 100, 80
 COMMON_WORDS = "shares only words that most sessions have"
 CHANGED = "(its file was changed and committed: is it so again, or ended?)"
 COMMON_SHARE, MIN_COMMON = 0.15, 3  # of a project's sessions, at which a word that they share proves nothing
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
+_EDITS, _ALL_WORKED = re.compile(r"(?:Edit|Write|MultiEdit|apply_patch)\b|sed -i"), re.compile(r": (\d+) of \1 worked$")
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
 
 
@@ -53,6 +60,13 @@ class KnownObservation:
     predicate: str
     value: str
     sentence: str
+    kind: str = OBSERVATION  # or of a fact, or HELD by a program
+    session_id: str = ""  # which showed it last
+
+    @property
+    def is_observation(self) -> bool:
+        """Whether it is what an agent found out."""
+        return self.kind == OBSERVATION
 
     @property
     def is_by_program(self) -> bool:
@@ -93,6 +107,28 @@ def is_changed(item: KnownObservation, committed: Sequence[tuple[TranscriptLine,
     return None
 
 
+def works_without(item: KnownObservation, chunk: TranscriptChunk) -> TranscriptLine | None:
+    """Return the call that a known sentence says failed, where it only worked and nothing of its mending ran.
+
+    A check that passes, or a change of code that mends what that code broke, says nothing of other code.
+    """
+    commands = [line for line in chunk.lines if line.kind == "C"]
+    if item.predicate != "observed_failure" or len(commands) >= MAX_COMMANDS:  # or others are not shown
+        return None
+    if purpose_of(item.subject) is not None or _RUNS_HOOKS.match(item.subject):
+        return None
+    failure, _, mending = item.sentence.partition(f" {REASON} ")[0].partition("; after ")
+    steps = [span.strip("`") for span in CODE.findall(mending)]
+    if not failure or any(not parse_commands(step) or _EDITS.match(step) for step in steps):
+        return None
+    ran = "".join(f"{line.detail}\n{line.text}\n" for line in commands)
+    is_failed = any(line.kind == "F" and line.detail == item.subject for line in chunk.lines)
+    if is_failed or any(step in ran for step in steps):
+        return None
+    same = (line for line in commands if line.text[:MAX_SUBJECT] == item.subject[:MAX_SUBJECT])
+    return next((line for line in same if _ALL_WORKED.search(line.detail or "")), None)
+
+
 def read_observations(
     chunk: TranscriptChunk,
     answer: Mapping[str, Any],
@@ -105,7 +141,8 @@ def read_observations(
     if project is None:
         return proposals
     lines = chunk.named_lines()
-    by_name = {item.name: item for item in known}
+    by_name = {item.name: item for item in known if item.is_observation}
+    held = [content_words(item.sentence) for item in known if item.kind == HELD]
     reader = _Reader(chunk, source, proposals, chunk.origins.vouched | project_words.typed)
     for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
         reason = strip_invisible(" ".join(str(stated["sentence"]).split()))
@@ -119,7 +156,10 @@ def read_observations(
             subject, value, happened = _describe(proofs[0])
             sentence = f"{happened} {REASON} {reason}"
         item = KnownObservation(subject, f"observed_{stated['kind']}", value, sentence)
-        if reader.add(item, stated, line, proofs, reason=reason):
+        words = content_words(reason)
+        if any(len(words & line) >= MOST_WORDS * len(words) for line in held):
+            reader.reject(item, line, HELD_ALREADY)
+        elif reader.add(item, stated, line, proofs, reason=reason):
             by_name.pop(item.name, None)  # said again in the same words: no doubt is left
     for key, is_end in (("again", False), ("ended", True)):
         for cited in answer.get(key, [])[:MAX_OBSERVATIONS]:
@@ -133,8 +173,11 @@ def read_observations(
             elif shared and reader.add(known_item, cited, line, is_end=is_end):
                 by_name.pop(known_item.name)
     for item in by_name.values():  # of which nothing was said: what may be no longer so is not told
-        if (commit := is_changed(item, chunk.origins.committed)) is not None:
-            reader.propose(item, commit, commit.text, is_end=True)
+        shown = is_changed(item, chunk.origins.committed)
+        if shown is None and item.session_id != source.session.session_id:
+            shown = works_without(item, chunk)
+        if shown is not None:
+            reader.propose(item, shown, shown.text, is_end=True)
     return proposals
 
 
@@ -206,10 +249,15 @@ class _Reader:
         names = names_in(item.sentence if reason is None else reason)
         if is_told(quote, names, self.chunk.origins, line.seq):
             return TOLD
-        if (held := objection(reason or "", quote, line, self.source.session.project or "")) or reason is None:
+        held = objection(reason or "", quote, line, self.source.session.project or "")
+        edited = [each for each in self.chunk.lines if each.kind == "E"]
+        if reason is None:  # who says it again without having edited its files speaks of no work in hand
+            changed = name_parts(" ".join(each.text for each in edited))
+            is_others = not any(f" {name_parts(file_name(name))} " in f" {changed} " for name in names)
+            return None if held == PASSING and is_others else held
+        if held is not None:
             return held
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
-        edited = [each for each in self.chunk.lines if each.kind == "E"]
         shown = name_parts(" ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *results, *edited)))
         if names and not any(f" {name_parts(file_name(name))} " in f" {shown} " for name in names):
             return NOT_IN_QUOTE
@@ -234,13 +282,14 @@ class _Reader:
         """
         source = self.source
         read = [text for seq, text in self.chunk.origins.read if seq < line.seq]
-        is_tools = line.kind == "E" or (line.kind in ("A", "S") and not is_end and is_repeated(quote, read))
+        is_doubt = is_end and (line.kind == "E" or (line.kind == "C" and quote == line.text))
+        is_tools = is_doubt or (line.kind in ("A", "S") and not is_end and is_repeated(quote, read))
         self.proposals.candidates.append(
             source.propose(
                 line,
                 *(str(source.revision), item.predicate, item.value, str(is_end)),
                 level="project",
-                subject=item.subject[:80],
+                subject=item.subject[:MAX_SUBJECT],
                 predicate=item.predicate,
                 value=item.value,
                 sentence=item.sentence,

@@ -8,7 +8,7 @@ Values are kept as salted hashes, and only those of recent calls.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -99,7 +99,7 @@ class BindingFold:
         self._hash, self._hash_cached = _salted_hashers(salt)
         self.session_values = SessionValues(self._hash_cached)
 
-    def hash_values(self, column: list[Scalar]) -> list[int]:
+    def hash_values(self, column: Sequence[Scalar]) -> list[int]:
         """Return the salted hashes of a column."""
         hashes = [
             (self._hash if isinstance(value, str) and len(value) > MAX_TEXT else self._hash_cached)(
@@ -113,15 +113,12 @@ class BindingFold:
 
     def feed_user_message(self, text: str) -> set[str]:
         """Take a user's message; return the forms of the values in it."""
-        shapes = set()
-        for word in value_words(text):
-            shape = value_shape(word)
-            if len(word) >= MIN_TELLING_LENGTH:
-                shapes.add(shape)
-            self.user_words.append((shape, self.hash_values([word])[0]))
+        words = value_words(text)
+        latest = words[-MAX_WORDS:]
+        self.user_words += zip(map(value_shape, latest), self.hash_values(latest), strict=True)
         del self.user_words[:-MAX_WORDS]
         self.session_values.feed_user_message(text)
-        return shapes
+        return {value_shape(word) for word in set(words) if len(word) >= MIN_TELLING_LENGTH}
 
     def begin_call(self, index: int, symbol: str, arguments: Any) -> int:
         """Take a call that is made: count what would have predicted its arguments, then remember them.

@@ -6,7 +6,7 @@ says which patterns are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -47,18 +47,15 @@ class DigestArrays:
         cls,
         session_id: str,
         root_id: str,
-        sequence: bytes,
-        seqs: bytes,
-        keys: bytes,
-        counts: bytes,
+        columns: Sequence[bytes],
         last_at: float,
         project: str = "",
         peer: str = "",
     ) -> DigestArrays:
-        """Read the arrays of a stored digest."""
-        symbols, call_seqs, hashes, times = (np.frombuffer(data, np.int64) for data in (sequence, seqs, keys, counts))
-        outcome = -1 if _TASK_KEYS["failure"] in hashes else int(_TASK_KEYS["success"] in hashes)
-        return cls(session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, outcome, peer)
+        """Read the arrays of a stored digest: its sequence, seqs, keys and counts."""
+        sequence, seqs, keys, counts = (np.frombuffer(column, np.int64) for column in columns)
+        outcome = -1 if _TASK_KEYS["failure"] in keys else int(_TASK_KEYS["success"] in keys)
+        return cls(session_id, root_id, sequence, seqs, keys, counts, last_at, project, outcome, peer)
 
 
 class Pattern:
@@ -159,8 +156,8 @@ class _SequenceLog:
             changes = np.zeros(len(self.symbols) + 1, np.int64)
             np.add.at(changes, starts[is_round] + period, 1)
             np.add.at(changes, ends[is_round] + period, -1)
-            kept = np.cumsum(changes[:-1]) == 0
-            self.symbols, self.seqs, self.session_at = self.symbols[kept], self.seqs[kept], self.session_at[kept]
+            first = np.cumsum(changes[:-1]) == 0
+            self.symbols, self.seqs, self.session_at = self.symbols[first], self.seqs[first], self.session_at[first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +178,19 @@ def mine_patterns(
     """
     log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     grams_by_length: list[_Grams] = []
-    kept_by_length: list[Bools] = []
+    closed_by_length: list[Bools] = []
     singles = _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
     longer = _extend_patterns(log, singles, 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
         grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
-        kept = grams.support > _longer_support(grams, longer if length < MAX_LENGTH else None)
+        is_closed = grams.support > _longer_support(grams, longer if length < MAX_LENGTH else None)
         if rule.min_projects > 1:
-            kept &= _count_projects(log, grams) >= rule.min_projects
+            is_closed &= _count_projects(log, grams) >= rule.min_projects
         grams_by_length.append(grams)
-        kept_by_length.append(kept)
+        closed_by_length.append(is_closed)
         if not len(longer.positions):
             break
-    patterns = _best_patterns(log, singles, grams_by_length, kept_by_length, rule)
+    patterns = _best_patterns(log, singles, grams_by_length, closed_by_length, rule)
     return MinedPatterns(patterns, KeySums.of_sessions(log.digests) if key_sums is None else key_sums, log.root_count)
 
 
@@ -201,15 +198,15 @@ def _best_patterns(
     log: _SequenceLog,
     singles: _Grams,
     grams_by_length: list[_Grams],
-    kept_by_length: list[Bools],
+    closed_by_length: list[Bools],
     rule: PublicationRule,
 ) -> list[Pattern]:
     """Return the best patterns by rank; ties are ordered by their symbols."""
     support_parts, length_parts, symbol_parts, cohesion_parts = [], [], [], []
     joined = _measure_pairs(singles, grams_by_length[0])
     occurrences: list[_Occurrences] = []
-    for length, (grams, kept) in enumerate(zip(grams_by_length, kept_by_length, strict=True), MIN_LENGTH):
-        ids = np.flatnonzero(kept)
+    for length, (grams, is_closed) in enumerate(zip(grams_by_length, closed_by_length, strict=True), MIN_LENGTH):
+        ids = np.flatnonzero(is_closed)
         order = np.argsort(grams.ids, kind="stable")
         bounds = np.searchsorted(grams.ids[order], np.stack([ids, ids + 1]))
         occurrences += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
@@ -270,9 +267,9 @@ def _keep_frequent(
     support = np.bincount(id_root_pairs // root_count, minlength=id_count)
     frequent = support >= rule.min_support
     new_ids = np.cumsum(frequent) - 1
-    kept = frequent[ids]
+    where = frequent[ids]
     return _Grams(
-        positions[kept].astype(np.int64), new_ids[ids[kept]].astype(np.int64), support[frequent].astype(np.int64)
+        positions[where].astype(np.int64), new_ids[ids[where]].astype(np.int64), support[frequent].astype(np.int64)
     )
 
 

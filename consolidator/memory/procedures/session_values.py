@@ -31,7 +31,9 @@ class SessionValues:
 
     def feed_user_message(self, text: str) -> None:
         """Take what the user said."""
-        _keep_latest(self._said, _hash_words(text[:MAX_MESSAGE], self._hash_value), MAX_SAID)
+        words = dict.fromkeys(map(str.casefold, reversed(_WORD.findall(text[:MAX_MESSAGE]))))
+        latest = [*islice(words, MAX_SAID)][::-1]
+        _keep_latest(self._said, [self._hash_value(word, "said") & _MASK for word in latest], MAX_SAID)
 
     def feed_result(self, values: Iterable[int], arguments: Iterable[int]) -> None:
         """Take the hashed values of a result; those that its call was given are no news."""

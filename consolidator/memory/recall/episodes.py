@@ -12,6 +12,7 @@ from datetime import datetime
 
 from consolidator.memory.calls.approvals import describe_decision
 from consolidator.memory.facts.candidates import speaker_name
+from consolidator.memory.recall.block import RECORD_OF
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
@@ -19,7 +20,6 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 
 MAX_EPISODE_CHARS = 4000  # of a turn that are kept
-RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
 _MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE)
 MAX_REDACTED_CHARS = 128_000  # of a turn that are redacted
 
@@ -34,11 +34,6 @@ class Episode:
     text: str
     occurred_at: datetime
     announces: bool = False  # an agent's words before its next call
-
-
-def searchable_text(speaker: str | None, text: str) -> str:
-    """Return the text of a turn that is searched: with its speaker, where it has one."""
-    return f"{speaker}: {text}" if speaker else text
 
 
 def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | None:

@@ -6,8 +6,7 @@ Pure and bounded: the same text gives the same line, whatever was read before.
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -19,7 +18,6 @@ MAX_SCANNED_EDGE = 64 * 1024  # characters read at each end of a text
 MAX_LINE = 500
 MAX_SUMMARY_TAIL = 6000  # characters of an output in which its summary stands
 MAX_HEADLINE = 300
-MAX_PRINTED = 40  # lines of a success that are known again
 MAX_ERROR_LINES = 50
 UNFORMATTED = "files are not formatted"  # the headline of a check of the format, which prints what it would change
 MAX_ANNOUNCEMENTS = 5  # lines that announce one another, before the reason
@@ -28,7 +26,7 @@ _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-remi
 _LINE_BREAK = re.compile(
     r"\r\n|[\r\n\x85\u2028\u2029]|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
-_NUMBERS = re.compile(r"\d+")
+_NEWLINE = re.compile(r"\n")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
 _FAILURE_COUNT = re.compile(
     r"\b[1-9]\d* (?:fail(?:ed|ures?|ing)?|errors?|problems?)\b|\berror(?:\[E\d+\])?: |✖ [1-9]", re.IGNORECASE
@@ -60,17 +58,14 @@ def truncate_middle(text: str) -> str:
     return text if len(text) <= 2 * MAX_SCANNED_EDGE else f"{text[:MAX_SCANNED_EDGE]}\n{text[-MAX_SCANNED_EDGE:]}"
 
 
-def find_error_line(text: str, printed: Collection[int] = ()) -> ErrorLine:
+def find_error_line(text: str) -> ErrorLine:
     """Return the reason: the exception, else the first line that reads like an error, else the first that may be one.
 
-    A line that announces the reason is joined with it, as is one that announces the announcement. A line of those that
-    successes have `printed` (`plain_lines`) is none of the last kind.
+    A line that announces the reason is joined with it, as is one that announces the announcement.
     """
     if unformatted := line_kinds.NOT_FORMATTED.search(text):
         return ErrorLine(unformatted.start(), UNFORMATTED)
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
-    if printed:
-        lines = [line for line in lines if line_kinds.has_error_word(line.text) or _hash(line.text) not in printed]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -105,21 +100,6 @@ def error_lines(text: str) -> list[str]:
     return list(islice(telling, MAX_ERROR_LINES))
 
 
-def error_programs(text: str) -> list[str]:
-    """Return the programs that the first lines of a result begin with, as in `awk: line 1: syntax error`."""
-    lines = _split_lines(truncate_middle(text))[:20]
-    return [program for line in lines if (program := line_kinds.program_prefix(line.text))]
-
-
-def plain_lines(text: str) -> list[int]:
-    """Return hashes of the first lines of an output, without their numbers: a banner, a heading, or progress."""
-    return [_hash(line) for line in text[: MAX_PRINTED * MAX_LINE].splitlines()[:MAX_PRINTED] if line.strip()]
-
-
-def _hash(line: str) -> int:
-    return zlib.crc32(" ".join(_NUMBERS.sub("0", line).split()).encode("utf-8", "replace"))
-
-
 def shows_failure(text: str) -> bool:
     """Whether an output whose exit status a pipe or a fallback hides tells of a failure."""
     tail = text[-MAX_SUMMARY_TAIL:]
@@ -131,7 +111,8 @@ def _split_lines(text: str) -> Sequence[ErrorLine]:
     lines: list[ErrorLine] = []
     start = 0
     is_plain = text.isascii() and strip_invisible(text) is text  # as most are: no line has to be looked at again
-    for line_break in [*_LINE_BREAK.finditer(text), None]:
+    pattern = _NEWLINE if is_plain and "\\n" not in text else _LINE_BREAK
+    for line_break in [*pattern.finditer(text), None]:
         end = line_break.start() if line_break else len(text)
         if end > start:
             line = text[start : min(end, start + MAX_LINE)] if is_plain else strip_invisible(text[start:end])[:MAX_LINE]

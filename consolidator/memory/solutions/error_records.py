@@ -63,7 +63,7 @@ class ErrorRecord(Plain):
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None
-    rule: str | None = None  # same-operation | check | superseded
+    rule: str | None = None  # same-operation | substitution | check | superseded
     resolving: str | None = None  # summary of what the resolver was given
     change: str | None = None  # of the resolving call, against the failed one: none | spacing | other
     between: tuple[FixStep, ...] = ()  # successes in between, since the last attempt that failed alike

@@ -18,13 +18,12 @@ from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, failed_symbol, parse_operations
-from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, is_shell_symbol, tool_symbol
+from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
     find_error_line,
-    plain_lines,
     shows_failure,
     truncate_middle,
 )
@@ -55,7 +54,6 @@ MAX_FAILING = 300  # characters
 MAX_ATTEMPTS = 5
 MAX_ARGUMENT = 500  # characters of an argument that a record keeps
 MAX_ARGUMENTS = 12
-MAX_PRINTED_LINES, MAX_PRINTED_PROGRAMS = 80, 24
 MAX_UNJUDGED = 8  # resolved errors whose fix the person may yet reject, the latest
 _REJECTS = re.compile(
     r"\W*(?:no+\b(?! (?:problem|worries|need))|nope|stop\b|wrong\b|undo\b|revert\b|don'?t\b|do not\b|never do\b"
@@ -127,7 +125,6 @@ class ErrorTracker:
     _open_errors: list[_OpenError] = field(default_factory=list)
     _recent_calls: deque[_RecentCall] = field(default_factory=lambda: deque(maxlen=WINDOW + 8))
     _unjudged: dict[int, ErrorRecord] = field(default_factory=dict)  # by seq: resolved since the person spoke
-    _printed: dict[str, list[int]] = field(default_factory=dict)  # by program: how successes began
 
     @property
     def records(self) -> list[ErrorRecord]:
@@ -146,7 +143,6 @@ class ErrorTracker:
         if call.ok:
             if self._open_errors:
                 self._resolve_errors(LaterCall.of_call(call, call.arguments))
-            self._note_printed(call)
         else:
             self._add_failure(call)
         self._recent_calls.append(_RecentCall(call.index, call.seq, call.ok, call.tool, call.arguments))
@@ -161,7 +157,7 @@ class ErrorTracker:
     def _add_failure(self, call: CompletedCall) -> None:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
         text = self.redact(truncate_middle(call.result_text))
-        line = find_error_line(text, self._printed.get(call_symbol(call).split(" ")[0], ()))
+        line = find_error_line(text)
         later = LaterCall.of_call(call, arguments, text)
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
@@ -169,15 +165,6 @@ class ErrorTracker:
             texts = argument_texts(call.tool, arguments)
             self._open_errors.append(_OpenError(record, later.operations[0], texts))
         self._save(record)
-
-    def _note_printed(self, call: CompletedCall) -> None:
-        """Note how a success of a shell's program began: such a line says nothing of a later failure."""
-        symbol = call_symbol(call).split(" ")[0]
-        if is_shell_symbol(symbol) and (lines := plain_lines(call.result_text)):
-            lines = [*self._printed.pop(symbol, ()), *lines]
-            self._printed[symbol] = list(dict.fromkeys(reversed(lines)))[:MAX_PRINTED_LINES][::-1]
-            if len(self._printed) > MAX_PRINTED_PROGRAMS:
-                del self._printed[next(iter(self._printed))]
 
     def _build_record(self, later: LaterCall, arguments: Any, text: str, line: ErrorLine) -> ErrorRecord:
         call, operation = later.call, later.operations[0]
@@ -282,7 +269,7 @@ class ErrorTracker:
         attempt = shorten(f"{record.failing}: {record.headline}", 200)
         tried = (*error.record.tried, attempt)[-MAX_TRIED:]
         error.record = replace(error.record, tried=tried)
-        if error.grade is not ResolutionGrade.NONE:  # the error is back: reopen it
+        if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
             error.record = replace(error.record, **_UNRESOLVED)
         self._save(error.record)
@@ -363,7 +350,6 @@ class ErrorTracker:
                 for c in self._recent_calls
             ],
             "unjudged": [record.to_json() for record in self._unjudged.values()],
-            "printed": list(self._printed.items()),
             "untaken": [self._records[seq].to_json() for seq in sorted(self._changed)],
         }
 
@@ -381,7 +367,6 @@ class ErrorTracker:
         for data in state["untaken"]:
             tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))
         unjudged = (renew_fingerprint(ErrorRecord.from_json(data)) for data in state.get("unjudged", ()))
-        tracker._printed = {symbol: list(lines) for symbol, lines in state.get("printed", ())}
         tracker._unjudged = {record.seq: record for record in unjudged}
         return tracker
 

@@ -12,32 +12,32 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from consolidator.llm.patterns import AnyCase, lazy_regex
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
-from consolidator.memory.text.any_case import AnyCase
 
 VERSION = "v10"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
 MAX_VALUE = 200  # characters of one
-_FAMILY_MEMBER = re.compile(r"-{0,2}[@A-Za-z_][\w.+/@-]*")  # "status=404" is no name that another one can replace
+_FAMILY_MEMBER = lazy_regex(r"-{0,2}[@A-Za-z_][\w.+/@-]*")  # "status=404" is no name that another one can replace
 
 _COMMAND_NOT_FOUND = (
-    re.compile(r"command not found: (?P<name>[\w.+-]+)\s*$"),
-    re.compile(r"(?:^|[\s:])(?P<name>[\w.+/-]+): (?:command )?not found\s*$"),
-    re.compile(r"'(?P<name>[\w.+-]+)' is not recognized as"),
-    re.compile(r"\b[Cc]ommand ['\"`](?P<name>[\w.+-]+)['\"`] (?:could not be|was not|not) (?:found|located)"),
-    re.compile(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
-    re.compile(r"\b[Ff]ailed to spawn: [`'\"](?P<name>[\w./+-]+)[`'\"]\s*$"),
+    lazy_regex(r"command not found: (?P<name>[\w.+-]+)\s*$"),
+    lazy_regex(r"(?:^|[\s:])(?P<name>[\w.+/-]+): (?:command )?not found\s*$"),
+    lazy_regex(r"'(?P<name>[\w.+-]+)' is not recognized as"),
+    lazy_regex(r"\b[Cc]ommand ['\"`](?P<name>[\w.+-]+)['\"`] (?:could not be|was not|not) (?:found|located)"),
+    lazy_regex(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
+    lazy_regex(r"\b[Ff]ailed to spawn: [`'\"](?P<name>[\w./+-]+)[`'\"]\s*$"),
 )
 
-_URL = re.compile(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?")
-_DIGIT = re.compile(r"\d")
+_URL = lazy_regex(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?")
+_DIGIT = lazy_regex(r"\d")
 _NUMBER_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
+    (lazy_regex(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
     (
-        re.compile(
+        lazy_regex(
             r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?\b"
             r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
             r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)?,?\s?(?:\d{1,2} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -46,11 +46,11 @@ _NUMBER_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
         "<date>",
     ),
 )
-_QUOTED = re.compile(
+_QUOTED = lazy_regex(
     r"(?<![\w'])'([^'\n]{0,200})'(?!\w)|\"([^\"\n]{0,200})\"|`([^`'\n]{0,200})[`']|[‘“«]([^’”»\n]{0,200})[’”»]"
 )
-_PARSER_TOKEN = re.compile(r"\b(near|token) ['\"`].*")  # the token a parser rejected may hold quotes, or have no end
-_SHELL_PREFIX = re.compile(r"^.*?: (?:-c: )?line \d+: (?=\S)|^(?:/bin/)?(?:ba|z|da)?sh: (?:\d+: )?|^\(eval\):\d+: ?")
+_PARSER_TOKEN = lazy_regex(r"\b(near|token) ['\"`].*")  # the token a parser rejected may hold quotes, or have no end
+_SHELL_PREFIX = lazy_regex(r"^.*?: (?:-c: )?line \d+: (?=\S)|^(?:/bin/)?(?:ba|z|da)?sh: (?:\d+: )?|^\(eval\):\d+: ?")
 _ENVIRONMENT_NOUN = (
     r"(?:modules?|packages?|(?:sub-?)?commands?|programs?|executables?|binar(?:y|ies)|librar(?:y|ies)|dependenc(?:y|ies)"
     r"|plugins?|extensions?|options?|flags?|switch(?:es)?|arguments?:|requirements?|gems?|crates?|distributions?|formulae?"
@@ -64,70 +64,70 @@ _NAMES_ENVIRONMENT = AnyCase(
     "|requirement|gem|crate|distribution|formula|driver|interpreter|tool|script|task|recipe",
 )
 _NOUN_NAMES = (  # beside such a noun; group 1 is the name
-    re.compile(
+    lazy_regex(
         rf"\b{_ENVIRONMENT_NOUN}(?:,? (?:named|called|not found|missing|such|for))?\s*[:=]?\s*{_OPEN}({_NAME}){_CLOSE}",
         re.I,
     ),
-    re.compile(
+    lazy_regex(
         r"\b(?:no|unknown|missing|such|locate|find|unrecogni[sz]ed|unexpected|invalid|unsupported|satisfies the)"
         rf"(?: such)? {_ENVIRONMENT_NOUN}(?: (?:named|called))?:?\s+"
         rf"(?!named\b|called\b)({_NAME})(?=[\s,;:.<>=!~\[(]|$)",
         re.I,
     ),
-    re.compile(
+    lazy_regex(
         rf"\b{_ENVIRONMENT_NOUN} ({_NAME})(?: \([^)]*\))? (?:(?:is|was|could|can)? ?not|does not|cannot) \w", re.I
     ),
-    re.compile(  # not a part of one: "'x' not found in module 'y'"
+    lazy_regex(  # not a part of one: "'x' not found in module 'y'"
         rf"{_OPEN}({_NAME}){_CLOSE}(?: (?!(?:in|from|of) (?:module|package|library)\b)[\w-]+){{0,4}} "
         rf"{_ENVIRONMENT_NOUN}\b",
         re.I,
     ),
-    re.compile(  # what a module lacks; its own name is kept by now
+    lazy_regex(  # what a module lacks; its own name is kept by now
         rf"\b(?:module|package|library|extension) {_OPEN}[\ue000-\ue007]{_CLOSE} has no \w+ {_OPEN}({_NAME}){_CLOSE}",
         re.I,
     ),
 )
 _OTHER_NAMES = (
-    re.compile(rf"{_OPEN}(--?[A-Za-z][\w-]*)(?:[ =][^'\"`\n]*)?{_CLOSE}"),  # an option belongs to its program
-    re.compile(r"\b((?:HTTP/[\d.]+ |(?:code|status)[:= ]+\(?)\d{1,5})\b|^curl: (\(\d+\))", re.I),
+    lazy_regex(rf"{_OPEN}(--?[A-Za-z][\w-]*)(?:[ =][^'\"`\n]*)?{_CLOSE}"),  # an option belongs to its program
+    lazy_regex(r"\b((?:HTTP/[\d.]+ |(?:code|status)[:= ]+\(?)\d{1,5})\b|^curl: (\(\d+\))", re.I),
 )
-_FILE_NAME = re.compile(
+_FILE_NAME = lazy_regex(
     r"\.(?:js|mjs|cjs|ts|tsx|jsx|py|rb|ex|exs|go|rs|json|css|vue|svelte|so|dll|sh|ya?ml|md|txt)$", re.I
 )
 _FIRST_NAME_MARK = 0xE000  # names are kept behind characters of the private use area while the rest is masked
 MAX_NAMES = 8
-_NAME_MARK = re.compile("[\ue000-\ue007]")
-_BRANCH = re.compile(
+_NAME_MARK = lazy_regex("[\ue000-\ue007]")
+_BRANCH = lazy_regex(
     r"\b(branch|tag|remote|revision|ref) (?!(?:is|has|was|not|does|to|in|of|for|with|and|or|named|name)\b)([\w./-]+)"
 )
-_CASE_MASK = re.compile(r"<(?:id|path|quoted)>")
-_QUOTE_MARK = re.compile(r"(?<!\w)['\"`‘’“”«»]|['\"`‘’“”«»](?!\w)")
-_PATH = re.compile(
+_CASE_MASK = lazy_regex(r"<(?:id|path|quoted)>")
+_QUOTE_MARK = lazy_regex(r"(?<!\w)['\"`‘’“”«»]|['\"`‘’“”«»](?!\w)")
+_PATH = lazy_regex(
     r"(?<![\w<])(?:[A-Za-z]:\\[^\s:*?\"<>|]+|(?:~|\.{1,2})?/(?=[^\s/])[^\s:,;()'\"\]<>|]+"
     r"|[\w@.+-]+(?:/[\w@.+-]+)+/?"
     r"|[\w-]+(?:\.[\w-]+)*\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|json|ya?ml|toml|lock|md|txt|rs|go|rb|exs?|heex|java|kt|c|h|cc|cpp"
     r"|hpp|cs|php|sh|sql|html?|css|scss|xml|csv|log|env|ini|cfg|conf|ipynb|swift|vue|svelte|proto|tf|gradle|zip|gz|png))"
     r"(?![\w<])(?:[:(]\d+(?:[:,]\d+)*\)?)?"
 )
-_WORD = re.compile(r"(?<![\w<-])[A-Za-z_$][\w$]*(?:(?:\.|::|-)[\w$]+)*")
-_NUMBER = re.compile(
+_WORD = lazy_regex(r"(?<![\w<-])[A-Za-z_$][\w$]*(?:(?:\.|::|-)[\w$]+)*")
+_NUMBER = lazy_regex(
     r"(?<![\w<])(?<![A-Z]-)[+-]?(?:0x[0-9a-fA-F]+|\d[\d,]*(?:\.\d+)*)(?:[eE][+-]?\d+)?(?:%|[a-zA-Zµ]{1,3}\b)?|(?<![\w<])[0-9a-f]{7,64}\b"
 )
-_KEPT_WORD = re.compile(r"(?:\w+[.:])*\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)|[A-Z][A-Z_]+|E2BIG|\w+n't")
-_ERROR_CODE = re.compile(
+_KEPT_WORD = lazy_regex(r"(?:\w+[.:])*\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)|[A-Z][A-Z_]+|E2BIG|\w+n't")
+_ERROR_CODE = lazy_regex(
     r"[A-Z]{1,8}-?\d{1,6}|[A-Z][A-Z0-9_]+"
 )  # TS2339; `_is_error_code` excludes names such as HAT290
-_BEFORE_CODE = re.compile(
+_BEFORE_CODE = lazy_regex(
     r"(?:^\W*|[:(\[]\s*|\b(?:errors?|err!|code|errno|status|sqlstate|rule|warning|fatal)\s)$", re.I
 )
-_AFTER_CODE = re.compile(r"\s*[:)\]]")
-_COMPOUND_WORD = re.compile(
+_AFTER_CODE = lazy_regex(r"\s*[:)\]]")
+_COMPOUND_WORD = lazy_regex(
     r"(?:pre|non|re|un|post|up|read|write|built|out|over|self|auto|fast|no|so|multi|sub|co|cross)-[a-z-]+", re.I
 )
-_MASK_WITH_POSITION = re.compile(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
-_REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date|value)>)(?:(?:,| and| or|\|)?\s*\1)+")
+_MASK_WITH_POSITION = lazy_regex(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
+_REPEATED_MASK = lazy_regex(r"(<(?:id|path|n|quoted|url|date|value)>)(?:(?:,| and| or|\|)?\s*\1)+")
 _QUOTES = " '\"`‘’“”«»"
-_MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
+_MASK = lazy_regex(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
@@ -261,7 +261,7 @@ def _mask_word(match: re.Match[str]) -> str:
     return "<id>" if is_name or re.match(r"[a-z]+[A-Z]", word) else word
 
 
-_WRONG_PLACE = re.compile(
+_WRONG_PLACE = lazy_regex(
     r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
     r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open"
     r"|did not match any|matched no |does not contain (?:main|package)|no required module"

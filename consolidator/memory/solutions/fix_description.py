@@ -23,6 +23,10 @@ _PARENT_FOLDERS = re.compile(
 def describe_fix(record: ErrorRecord) -> str:
     """Return what was done; "" where the same call was only tried again."""
     resolving = shorten_paths(record.resolving or "")
+    if record.rule == "substitution":
+        return f"used {_describe_call(record.resolver_symbol or '', resolving)} instead of " + _describe_call(
+            record.symbol, shorten_paths(record.failing)
+        )
     if record.rule == "check":
         return _describe_step(FixStep(record.resolver_symbol or "", resolving), detailed=False)
     steps, action = _describe_steps(record), _describe_action(record, resolving)

@@ -57,7 +57,6 @@ class SessionRef:
     person: str = ""  # whose session it is; "" for the owner of the machine
 
 
-SourcedRecord: TypeAlias = tuple[SessionRef, ErrorRecord]
 RecordKey: TypeAlias = tuple[str, int]  # session and seq
 GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, fingerprint, audience
 
@@ -109,29 +108,6 @@ class ErrorOccurrence:
     def group_key(self) -> GroupKey:
         """The solution that it belongs to."""
         return self.ref.agent, self.ref.project, self.fingerprint, self.ref.audience
-
-    @classmethod
-    def of_record(cls, ref: SessionRef, record: ErrorRecord) -> ErrorOccurrence:
-        """Return what is counted of a record."""
-        return cls(
-            ref=ref,
-            seq=record.seq,
-            fingerprint=record.fingerprint,
-            status=record.status,
-            occurred_at=record.occurred_at,
-            tool=record.tool,
-            symbol=record.symbol,
-            headline=record.headline,
-            tried=record.tried,
-            outcome=FixOutcome.of_record(record),
-        )
-
-
-def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
-    """Group records by agent, project and fingerprint, without noise; the most certain and most frequent first."""
-    sourced = list(records)
-    records_by_key = {(ref.session_id, record.seq): record for ref, record in sourced}
-    return OccurrenceGroups(ErrorOccurrence.of_record(*pair) for pair in sourced).build_solutions(records_by_key)
 
 
 class OccurrenceGroups:

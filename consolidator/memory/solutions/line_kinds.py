@@ -6,16 +6,17 @@ Pure. Recognises forms that programs share, by the grammar of the line; no rule 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from consolidator.memory.text.any_case import AnyCase
+from consolidator.llm.patterns import AnyCase, lazy_regex
 
-STATUS = re.compile(
+STATUS = lazy_regex(
     r"\s*(?:\(no output\)|\(?(?:the )?(?:command|process|shell|script|program)?\s*"
     r"(?:failed with |exited with |finished with |returned )?(?:non-zero )?(?:exit )?(?:code|status)\s*:?\s*-?\d+\)?\.?"
     r"|wall time: .*|chunk id: .*|original token count: .*|output:)\s*",
     re.IGNORECASE,
 )
-EXCEPTION = re.compile(
+EXCEPTION = lazy_regex(
     r"\s*(?:[-*•] )?(?:[A-Z]+\d+ )?\[?(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\]:? |Exception in thread \S+ )*"
     r"(?:[\w$]+(?:\.|::|/))*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Failure|Fault|Panic)"
     r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
@@ -53,11 +54,11 @@ _NOTICE_WITHIN = AnyCase(  # the same, anywhere in the line
     stems="0 error|no error|0 fail|no fail|0 warning|no warning|warning:|nwarning|lwarning|ewarning|rwarning|xwarning"
     "|twarning|handl",
 )
-_ECHO = re.compile(  # a command, a line of code or of a stack
+_ECHO = lazy_regex(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
     r"|^\s*[\^~]+\s*$"
 )
-FRAME = re.compile(  # code with its number, beside a frame or not; a line of a diff
+FRAME = lazy_regex(  # code with its number, beside a frame or not; a line of a diff
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
     r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
@@ -73,12 +74,12 @@ VAGUE = AnyCase(
     r"|^\W*\d+ (?:pass|fail|error|warning|problem|test)\w*\W*$"
     r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
 )
-BARE_LABEL = re.compile(
+BARE_LABEL = lazy_regex(
     r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*(?::|[─━═]{3}\W*)\s*$", re.I
 )
-QUOTES_FILE = re.compile(r"\b(?:lines|text|string|context) (?:in|of) \S+:$")  # what follows is a file's, and no reason
-ANNOUNCEMENT = re.compile(r":\s*$")
-PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
+QUOTES_FILE = lazy_regex(r"\b(?:lines|text|string|context) (?:in|of) \S+:$")  # what follows is a file's, and no reason
+ANNOUNCEMENT = lazy_regex(r":\s*$")
+PLACED_MESSAGE = lazy_regex(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
     r"|[A-Z]{1,5}\d{2,5}\b:?\s+)(?=(?:\S+\s+){2}\S)"
 )
@@ -104,15 +105,15 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     re.MULTILINE,
     stems="would |[warn] code|diff in |+++ ",
 )
-NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
-NOTHING_ADDED = re.compile(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
-NO_FOLDER = re.compile(  # a `cd` failed, so nothing after it ran
+NO_FILE = lazy_regex(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
+NOTHING_ADDED = lazy_regex(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
+NO_FOLDER = lazy_regex(  # a `cd` failed, so nothing after it ran
     r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE
 )
-_PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
-_SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
-_BOX_TITLE = re.compile(r"\s*[─━═]{3,}[╮┐]\s*$")
-_BOX = re.compile(
+_PROGRAM_PREFIX = lazy_regex(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
+_SHELL_COMPLAINT = lazy_regex(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
+_BOX_TITLE = lazy_regex(r"\s*[─━═]{3,}[╮┐]\s*$")
+_BOX = lazy_regex(
     r"^[\s│┃|╷╵╭╰─━]*(?:(?:[×✖✗⨯*]|\[\w+:[\w.-]+\])\s+)?"
 )  # also a bullet, and the task that a line is of
 
@@ -128,11 +129,13 @@ def program_prefix(line: str) -> str | None:
     return "sh" if _SHELL_COMPLAINT.match(line) else None
 
 
+@lru_cache(maxsize=4096)  # an output repeats its lines, and several readers ask for them
 def is_harmless(line: str) -> bool:
     """Whether a line is a notice, an echo, or progress: no reason, whatever its words."""
     return bool(_NOTICE.match(line) or _ECHO.match(line) or _NOTICE_WITHIN.search(line)) or is_progress(line)
 
 
+@lru_cache(maxsize=4096)
 def has_error_word(line: str) -> bool:
     """Whether a line has a word that reasons have."""
     return ERROR_WORD.search(line) is not None

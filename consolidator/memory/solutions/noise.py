@@ -9,17 +9,10 @@ import re
 
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.solutions.error_line import error_programs, headline
 
 _EDGE = 300  # characters at the start, or the end, in which a status stands
 _REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
-_NO_MATCH = re.compile(
-    r"^\W*(?:no (?:files?|match(?:es)?|results?|entries|lines)(?: \w+)* ?(?:found|matched)?|0 (?:results|matches|files)"
-    r"|nothing found|found 0 \w+|not found)\b",
-    re.IGNORECASE,
-)
 _EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
 )
@@ -36,27 +29,11 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
 
 def _is_empty_search(call: CompletedCall, text: str) -> bool:
     line = shell_command(call.tool, call.arguments)
-    message = headline(text)
     if line is None or call.reason == "timeout" or not _ends_with_search(line):
         return False
     status = _EXIT_STATUS.search(text[-_EDGE:]) or _EXIT_STATUS.search(text[:_EDGE])
     code = next((group for group in status.groups() if group), "1") if status else "1"
-    return code == "1" and not _reports_error(shell.parse_commands(line), text, message)
-
-
-def _reports_error(commands: list[Command], text: str, message: str) -> bool:
-    """Whether the output of a line that ends with a search says that something went wrong.
-
-    A search that finds nothing prints nothing. So what a single pipeline printed is an error, unless its programs
-    print what they found with the same status, as `diff` does; in a longer line it may be of the commands before.
-    """
-    if not message or _NO_MATCH.search(message):
-        return False
-    programs = {command.program for command in commands}
-    if {*programs, "sh"} & set(error_programs(text)) - tool_kinds.PROBING_PROGRAMS:
-        return True
-    is_pipeline = all(command.link in ("", "|", "|&") for command in commands)
-    return is_pipeline and not programs & (tool_kinds.PROBING_PROGRAMS | tool_kinds.COMPARING_PROGRAMS)
+    return code == "1"
 
 
 def _ends_with_search(line: str) -> bool:

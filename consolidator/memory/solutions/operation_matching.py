@@ -1,4 +1,4 @@
-"""Decide whether a later call is the same operation as a failing one.
+"""Decide whether a later call is the same operation as a failing one, or a substitute for it.
 
 Pure: compares two operations. Outcomes, distances and windows belong to `error_tracker`.
 """
@@ -88,13 +88,10 @@ def _without_keys(operands: Iterable[str]) -> list[str]:
     return [word.split("=", 1)[-1] for word in operands]
 
 
-def is_moved_file(failing: Operation, later: Operation) -> bool:
-    """Whether a later call reads a file of the same uncommon name elsewhere: the missing file has moved."""
-    if failing.kind != "read" or later.kind != "read":
-        return False
-    names = {word.rsplit("/", 1)[-1] for word in failing.operands}
-    names = {name for name in names if name.split(".")[0].lower() not in tool_kinds.COMMON_FILE_NAMES}
-    return any(word.rsplit("/", 1)[-1] in names for word in later.operands)
+def is_substitute(failing: Operation, later: Operation) -> bool:
+    """Whether another program of a shell was given the same operand."""
+    is_another = later.kind == "shell" and failing.program != later.program
+    return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:

@@ -17,21 +17,25 @@ from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
-from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
     is_check,
-    is_moved_file,
+    is_substitute,
     match_operations,
 )
 
-ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
+SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_PERMITTED = re.compile(r"\bE(?:PERM|ACCES)\b|not permitted|permission denied|read-only file", re.IGNORECASE)
+_UNUSABLE = re.compile(
+    r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
+    r"|(?:is|are) (?:disabled|not available)|unable to locate",
+    re.IGNORECASE,
+)
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
 _IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
@@ -42,13 +46,15 @@ class ResolutionGrade(IntEnum):
 
     NONE = 0
     SUPERSEDED = 1  # the same operation failed with another error
-    PART = 2  # the same operation on a part
-    SAME = 3
+    SUBSTITUTION = 2  # another program on the same operand, in place of one that is not there
+    PART = 3  # the same operation on a part
+    SAME = 4
 
     @property
     def rule(self) -> str:
         """The rule, as a record stores it."""
-        return "superseded" if self is ResolutionGrade.SUPERSEDED else "same-operation"
+        is_named = self in (ResolutionGrade.SUPERSEDED, ResolutionGrade.SUBSTITUTION)
+        return self.name.lower() if is_named else "same-operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,10 @@ class LaterCall:
 
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
-        best = max(match_operations(failing, operation) for operation in self.operations)
         missing = missing_command(record.headline) if failing.kind == "shell" else None
         if missing is not None and any(operation.program == missing for operation in self.operations):
             return OperationMatch.SAME  # whatever it was asked for: it is there
-        is_near = self.call.index - record.index <= ELSEWHERE_WINDOW
-        if best is OperationMatch.NONE and is_near and NOT_THERE.search(record.headline):
-            return OperationMatch.SAME if is_moved_file(failing, self.operations[0]) else best
-        return best
+        return max(match_operations(failing, operation) for operation in self.operations)
 
 
 def grade_resolution(
@@ -88,7 +90,12 @@ def grade_resolution(
         return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
-    return ResolutionGrade.PART if match is OperationMatch.WEAK else ResolutionGrade.NONE
+    if match is OperationMatch.WEAK:
+        return ResolutionGrade.PART
+    is_near = later.call.index - record.index <= SUBSTITUTE_WINDOW
+    if is_near and _UNUSABLE.search(record.headline) and is_substitute(failing, later.operations[0]):
+        return ResolutionGrade.SUBSTITUTION
+    return ResolutionGrade.NONE
 
 
 def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:

@@ -29,7 +29,7 @@ class Fix:
     """One way in which an error was resolved."""
 
     description: str  # for people and agents
-    rule: str  # same-operation | superseded
+    rule: str  # same-operation | substitution | superseded
     steps: tuple[FixStep, ...]  # of the latest example
     failing: str  # of the latest example
     resolving: str  # of the latest example

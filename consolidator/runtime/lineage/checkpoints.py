@@ -58,6 +58,7 @@ async def create_checkpoint(
         raise UsageError(f"a label has 1 to {MAX_LABEL_CHARS} characters, not {len(label)}")
     if time_to_live is not None and time_to_live <= timedelta(0):
         raise UsageError("a checkpoint's time to live is longer than nothing")
+
     now = database.clock.now()
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
@@ -71,6 +72,7 @@ async def create_checkpoint(
         totals = await _find_totals(conn, session, lineage, seq)
         before = await store.get_latest(conn, session.id, seq=seq)
         delta = {} if before is None else await _count_delta(conn, lineage, before, seq, totals)
+
     seconds = session.config.get("checkpoint_ttl_seconds")
     span = time_to_live or (TIME_TO_LIVE if seconds is None else timedelta(seconds=seconds))
     expires_at = None if span == FOR_EVER else now + span
@@ -78,6 +80,7 @@ async def create_checkpoint(
         str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold, "totals": totals}, now,
         expires_at,
     )  # fmt: skip
+
     with boundary("commit checkpoint"):
         async with database.connection() as conn:
             await store.add(conn, checkpoint)

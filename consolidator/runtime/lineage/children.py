@@ -247,16 +247,19 @@ def _plan_child(settings: Settings, origin: _Origin, request: ChildRequest) -> _
     model = overrides.model or parent.model
     cap = parent.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
+
     child_id = str(ULID())
     data = _start_data(origin, request, model, config.get("system"))
     if call is not None:
         config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
+
     values = _child_columns(origin, request, child_id)
     if request.kind == "branch" or (request.kind == "fork" and not request.same_conversation):
         config["parent_conversation_id"], values["conversation_id"] = values["conversation_id"], child_id
     flags = {"rerun": request.is_rerun, "branch_kind": request.branch_kind, "live_tools": request.live_tools}
     config |= {name: value for name, value in flags.items() if value}
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
+
     system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
     role = Role.OPERATOR if call is None else Role.HARNESS
     first = request.message if call is None else call.task

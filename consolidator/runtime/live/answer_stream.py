@@ -133,17 +133,21 @@ class AnswerStream:
                 result = await waking.wake_session(self._harness, self._session_id, lease=lease)
             except (SessionBusy, StaleEpoch):
                 result = None
+
             if result is not None and result.is_settled and result.finish_reason != "idle" and heard_all:
                 return result
+
             session = await self._load_session()
             if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
                 break
             if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
                 break
+
             if result is None and message_seq is not None:
                 await self._put_elsewhere_answers(queue, message_seq)
             else:
                 await asyncio.sleep(_POLL_SECONDS)
+
         has_driven = result is not None and result.finish_reason != "idle"
         if message_seq is not None and not (has_driven and heard_all):
             await self._put_missed_answers(session, message_seq, queue)

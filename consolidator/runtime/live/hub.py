@@ -164,10 +164,12 @@ class FollowHub:
             cursor = Cursor(session.head) if after is None else after
             if cursor.seq > session.head:
                 raise UsageError(f"cursor {cursor} is beyond the end of session {session_id}, which is {session.head}")
+
             if history and cursor.seq < session.base_seq:
                 async for event in read_past(self.database, session_id, after=cursor.seq, upto=session.base_seq):
                     yield FollowedItem("event", session_id, Cursor(event.seq), event)
                 cursor = Cursor(session.base_seq)
+
             if cursor.seq < floor:  # also the log of a child, of which what is below its base is in its ancestors
                 fold.position = Position(floor)
                 if cursor.seq > 0:
@@ -178,6 +180,7 @@ class FollowHub:
                 async with self.database.connection() as conn:
                     mark = await store.find_last_mark(conn, session.id, cursor.seq, session.ingest_bounds)
                 fold.position = restore_position(cursor, mark)
+
             follower.is_placed = follower.is_dirty = True
             while not (follower.is_over and not follower.items):
                 self._wake.set()  # it has taken what was read, and can be given more

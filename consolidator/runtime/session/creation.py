@@ -178,11 +178,13 @@ def _set_up(request: SessionRequest, agent: AgentRow | None, tools: tuple[str, .
     }
     if "tools" not in config and request.tool_names is not None:
         config["tool_names"] = list(request.tool_names)
+
     start = {"model": model, "system_prompt": system, "cwd": request.project}
     start |= {name: config.get(name) for name in ("policy", "tool_names")}
     start |= _describe_prompt(request, agent)
     if request.trigger_type is not None:
         start["trigger"] = {"type": request.trigger_type, "id": request.trigger_id}
+
     if request.seeds:
         rows = [
             [seed.role, seed.content, seed.is_new, str(seed.occurred_at or ""), seed.details or {}]
@@ -191,6 +193,7 @@ def _set_up(request: SessionRequest, agent: AgentRow | None, tools: tuple[str, .
         text = json.dumps(rows, sort_keys=True, separators=(",", ":"), default=str)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         start["seeds"] = {"count": len(request.seeds), "sha256": digest}
+
     if tools is not None and "allowed_tools" not in config:
         config["tools"] = list(tools)
     return _Setup(
@@ -312,6 +315,7 @@ async def open_session(
     check_webhook(settings, request.before_compact)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
     request = _within(viewer.narrow(agent=agent_name, project=request.project, peer=peer or ""), request)
+
     async with database.connection() as conn:
         await _check_conversation(conn, viewer, request.conversation_id)
         agent = await agents.get_effective(conn, agent_name)
@@ -322,10 +326,12 @@ async def open_session(
             except NotFound as error:  # it would name a session that is not the viewer's
                 raise NotFound("this key names a session that this credential does not reach: take another") from error
         request = await pin_template(conn, viewer, request)
+
     setup = _set_up(request, agent, tools) if current is None else None
     model = request.model or (current.model if current else None) or (setup.model if setup else None)
     check_affordable(settings, model, setup.max_cost if setup else request.max_cost)
     new = {"project": request.project, "conversation_id": request.conversation_id}
+
     with boundary("commit session"):
         async with database.connection() as conn:
             session_id = await sessions.open_current(conn, values | new, now=database.clock.now())
@@ -458,6 +464,7 @@ async def _change(
         requested["template"] = name_template(request.pinned, request.parameters)
     elif "system" in requested and "template" in session.config:
         requested["template"] = None
+
     changed = {name: value for name, value in requested.items() if session.config.get(name) != value}
     model, max_cost = request.model, request.max_cost
     if model is not None and model != session.model:
@@ -472,10 +479,12 @@ async def _change(
     if metadata:
         _check_metadata({**stored, **metadata})
         changed["metadata"] = metadata
+
     if not changed:
         return
     config = {**session.config, **requested}
     await sessions.configure(conn, session.id, model=model, max_cost=max_cost, config=config)
+
     columns: dict[str, Any] = {
         "context_window": find_window(model or session.model, config),
         "labels": labels,
@@ -484,6 +493,7 @@ async def _change(
     }
     now = database.clock.now()
     await sessions.describe(conn, session.id, columns, now=now)
+
     decision = {"decision": "configuration_changed", "changed": changed}
     await events.append(conn, session.id, [NewEvent(EventType.POLICY_DECISION, decision, principal=principal)], now=now)
 

@@ -229,16 +229,19 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
     for event in events:
         if counts_for_runtime(event.principal, event.type, event.data):
             fold.feed(event)
+
     unanswered = [event for event in fold.messages if event.seq > fold.seen_to or event.seq in fold.withheld]
     unseen_results = [seq for seq in fold.results if seq > fold.seen_to]
     calls = _open_calls(fold)
     steers = [event.seq for event in unanswered if event.data.get("mode") == "steer"]
+
     open_seqs = [*(call.seq for call in calls), *(event.seq for event in unanswered), *unseen_results]
     if fold.generation is not None:
         open_seqs.append(fold.generation.seq)
     stop_seq = fold.stop.seq if fold.stop.holds(calls, fold.generation) else 0
     if stop_seq:
         open_seqs.append(fold.stop.began_at)
+
     return OpenState(
         head=head,
         calls=calls,

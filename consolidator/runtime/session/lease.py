@@ -33,6 +33,7 @@ from consolidator.store.turns.context import load_view
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
 POLL_SECONDS = 0.5  # between two checks for a steer
+RENEWALS = 3  # of a lease before it would run out
 
 
 def uptime() -> float:
@@ -135,11 +136,12 @@ class Lease:
             try:
                 async with self.database.connection() as conn:
                     now = uptime()
-                    if now - renewed_at >= self._seconds / 3:
+                    if now - renewed_at >= self._seconds / RENEWALS:
                         until = self.database.clock.now() + timedelta(seconds=self._seconds)
                         with boundary("renewal"):
                             await store.renew(conn, self.session_id, self.epoch, until=until)
                         renewed_at, self._good_until = now, now + self._seconds
+
                     seen_to = self.seen_to
                     steered = await store.poll_steering(conn, self.session_id, self.epoch, seen_seq=seen_to, low=low)
                     if steered and seen_to == self.seen_to:

@@ -51,7 +51,7 @@ class TurnUse:
     has_beginning: bool = False  # whether the message that began it was seen
     steps: int = 0
     repeats: Counter[str] = field(default_factory=Counter)  # call key -> how often
-    told: dict[str, int] = field(default_factory=dict)  # call key -> the step after which the model was told of it
+    notices: dict[str, int] = field(default_factory=dict)  # call key -> the step after which the model was told of it
     tool_names: dict[str, str] = field(default_factory=dict)  # call key -> its tool
     _open_calls: dict[str, tuple[str, Any]] = field(default_factory=dict)  # call_id -> tool and arguments
 
@@ -72,7 +72,7 @@ class TurnUse:
     def _begin(self) -> None:
         self.has_beginning, self.steps = True, 0
         self.repeats.clear()
-        self.told.clear()
+        self.notices.clear()
         self.tool_names.clear()
 
     def _count_result(self, data: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class TurnUse:
         self.repeats[key] += 1
         self.tool_names[key] = tool
         if data.get("note"):
-            self.told[key] = self.steps
+            self.notices[key] = self.steps
 
     def find_stop(self, limits: TurnLimits) -> TurnStop | None:
         """Return why the turn ends here; None if it may go on."""
@@ -91,7 +91,7 @@ class TurnUse:
             return TurnStop("steps", limits.steps)
         for key, count in self.repeats.items():
             tool = self.tool_names[key]
-            goes_on = self.steps > self.told.get(key, self.steps)  # although it was told
+            goes_on = self.steps > self.notices.get(key, self.steps)  # although it was told
             if count >= limits.repeats and goes_on and tool not in limits.polled_tools:
                 return TurnStop("repeats", count, tool)
         return None
@@ -101,7 +101,7 @@ class RepeatNotes:
     """The notes to add to results that came too often; each call is told of once in a turn."""
 
     def __init__(self, use: TurnUse, limits: TurnLimits) -> None:
-        self._counts, self._told, self._limits = Counter(use.repeats), set(use.told), limits
+        self._counts, self._noticed, self._limits = Counter(use.repeats), set(use.notices), limits
 
     def count(self, tool: str, arguments: Any, status: str, content: Any) -> str | None:
         """Count one more result; return the note that goes with it."""
@@ -109,9 +109,9 @@ class RepeatNotes:
             return None
         key = call_key(tool, arguments, status, content)
         self._counts[key] += 1
-        if self._counts[key] < self._limits.told_at or key in self._told:
+        if self._counts[key] < self._limits.told_at or key in self._noticed:
             return None
-        self._told.add(key)
+        self._noticed.add(key)
         return (
             f"This call was made {self._counts[key]} times in this turn, with the same arguments and the same result. "
             "Do something else, or answer: the turn ends if it is repeated much more often."

@@ -108,7 +108,7 @@ async def send_and_hold(
     since, now = uptime(), database.clock.now()
     holder = (owner_name(), now + timedelta(seconds=seconds))
     with boundary("commit message"):
-        async with database.connection() as conn:
+        async with database.connection(for_step=True) as conn:
             await check_reach(conn, viewer, session_id, "write")
             new = create_message(text, mode=mode, viewer=viewer)
             appending = asyncio.create_task(append_message(conn, session_id, new, now=now, holder=holder))

@@ -279,7 +279,7 @@ class SessionStepper:
 
         # A message that goes on has its ThinkingStart already; each call of the model has a reserve of its own.
         with boundary("commit thinking"):
-            async with self.harness.database.connection() as conn:
+            async with self.harness.database.connection(for_step=True) as conn:
                 if message is None:
                     new = [] if plan.route is None else [plan.route.event(plan.purpose)]
                     new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
@@ -349,7 +349,7 @@ class SessionStepper:
             new = [response, NewEvent(EventType.ERROR, {"message": notice, "kind": "cut"})]
             return StepResult(await self._append_notice(new, notice, statement=end_call), "stop", usage)
         with boundary("commit response"):
-            async with self.harness.database.connection() as conn:
+            async with self.harness.database.connection(for_step=True) as conn:
                 appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
         if chunk is not None:
             await self.delivery.deliver_chunk(*chunk[:2], rest, started=message.started_seq, ends_turn=not calls)

@@ -304,7 +304,7 @@ class ToolCallRunner:
             settled = [call.call_id for call, _ in results]
             statement = turns.results(requested=uncertain | approval_requests(new), settled=settled, patches=patches)
             statement = replace(statement, reads=open_end(self.lease.session_id) if self.is_last_group else ())
-            async with self.harness.database.connection() as conn:
+            async with self.harness.database.connection(for_step=True) as conn:
                 await self._append(conn, new, statement)
             self.following = unstarted_calls(new, self.to_seq - len(new) + 1)
 

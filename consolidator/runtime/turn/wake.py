@@ -176,7 +176,7 @@ async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewe
     lease, delivery = stepper.lease, stepper.delivery
     waits_for_person = state.waits_for_person and state.generation is None
     with boundary("commit settled"):
-        async with stepper.harness.database.connection() as conn:
+        async with stepper.harness.database.connection(for_step=True) as conn:
             pending = await store.release_settled(
                 conn,
                 lease.session_id,

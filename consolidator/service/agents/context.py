@@ -110,15 +110,18 @@ async def rebuild_context(
         at = max(lineage.readable_after, min(at, session.head))
         recent = await read_lineage(conn, lineage, after=at - _LOOKED_BACK, upto=at)
         added = await injections.list_of_session(conn, session.id)
+
     call = next((event for event in reversed(recent) if event.type is EventType.THINKING_START), None)
     moment = recent[-1].occurred_at if recent else session.created_at
     added = [injection for injection in added if injection.created_at <= moment]
     data = {} if call is None else call.data
     is_recorded = isinstance(data.get("upto_seq"), int)
     upto = data["upto_seq"] if is_recorded else _before_agent(recent, at)
+
     config, recorded = session.config, data.get("strategy")
     strategy = str(recorded if recorded in STRATEGIES else config.get("strategy") or "budget")
     model = data.get("model") or compared_model(settings, session) or settings.model or ""
+
     try:
         async with database.connection() as conn:
             past = await fold_past(conn, session, lineage, upto)
@@ -134,7 +137,7 @@ async def rebuild_context(
                 state=past.state,
             )
             context = await build_context(conn, session.id, request)
-    except UsageError:
+    except UsageError:  # the prompt and the tools of today do not fit the budget
         context = None
     return ShownContext(at, upto, call, context, is_recorded, added)
 

@@ -26,8 +26,8 @@ from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUME
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
+    from consolidator.jobs.importing.import_report import ImportReport
     from consolidator.jobs.importing.importer import ImportWatch
-    from consolidator.jobs.importing.intake import ImportReport
     from consolidator.jobs.ledger import JobContext
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run

@@ -42,12 +42,14 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
     hook = None if client is None else client.hook(event)
     if client is None or hook is None:
         return None
+
     try:
         body = json.loads(payload)
     except ValueError:
         return None
     if not isinstance(body, Mapping) or body.get("hook_event_name", event) != event:
         return None
+
     texts = {name: value for name, value in body.items() if isinstance(value, str)}
     session = next(filter(None, (texts.get(field) for field in client.session_fields)), None)
     start = client.read_directory(body, project_directory)
@@ -55,11 +57,13 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
     project = derive_project(start)
     if session is None or project is None:
         return None
+
     text: Any = body.get("prompt") if hook.moment == "prompt" else None
     if isinstance(text, list):  # parts of a prompt
         text = extract_text(text)
     if hook.moment == "failure":
         text = client.read_error(body)
+
     return HookCall(
         event=event,
         moment=hook.moment,

@@ -61,6 +61,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         at_work = await lineage.list_unfinished_among(conn, [session.id for session in plan.sessions])
     for sub_agent in at_work:  # its parent, which may stay, learns of its end and what it cost
         await cancel_sub_agent(database, sub_agent, "it was erased")
+
     now = database.clock.now()
     erased_events = 0
     async with database.transaction() as conn:
@@ -72,26 +73,32 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
         family = await erasures.list_family(conn, named_ids)
         changed = await scopes.list_of_sessions(conn, [session.id for session in family])
+
         for session in family:
             erased_events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
+
         # Lock in the same order as the nights do, so that there is no deadlock.
         await scopes.touch(conn, changed)
         for session in family:
             while await forget_turns(conn, session.memory, session.id):
                 pass
+
         items = 0
         if plan.peer:
             await erasures.erase_corrections(conn, plan.peer)
             items = await store_items.erase_label(conn, plan.peer)
+
         await lock_lessons(conn, agents)
         for agent in agents:
             await merge_agent(conn, agent, run_id=None, cause="erasure", now=now, settings=settings)
             await erasures.erase_retired_procedures(conn, agent)
             await rederive.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
+
         for scope in changed:
             await lessons.delete_retired(conn, scope.peer, scope.project)
         await checkouts.forget_unused(conn)
+
     await write_warnings(database, settings.home)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
 
@@ -144,7 +151,7 @@ async def erase_everything(database: Database, settings: Settings) -> list[Path]
     """
     server = database.server
     assert server is not None
-    await database.pool.close_idle()
+    await database.close_idle()
     if not await server.delete():
         raise UsageError("another process uses the database: stop `serve`, MCP servers and agents, then try again")
     await asyncio.to_thread(remove_unused_copies)

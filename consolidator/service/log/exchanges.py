@@ -56,15 +56,15 @@ class ExchangeLog:
         keys = [self._keys(hashes, at) for at in starts[:_MAX_ANSWERS_LOOKED_AT]]
         again, since = self._key(hashes[-1], unsent=True), self.database.clock.now() - _ASKS_AGAIN_WITHIN
         async with self.database.connection() as conn:
-            known = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY, lately=again, since=since)
-        unsent, sent = next((pair for pair in reversed(keys) if not known.keys().isdisjoint(pair)), ("", ""))
-        session_id = known.get(sent) or known.get(unsent)
-        if again in known or session_id is None:
-            return known.get(again), True
+            by_key = await sessions.find_recorded(conn, [*chain(*keys), again], RECORDED_BY, lately=again, since=since)
+        unsent, sent = next((pair for pair in reversed(keys) if not by_key.keys().isdisjoint(pair)), ("", ""))
+        session_id = by_key.get(sent) or by_key.get(unsent)
+        if again in by_key or session_id is None:
+            return by_key.get(again), True
         async with self.database.transaction() as conn:
             drafts = draft_events(messages, len(messages) - answered)
             await self._append(conn, session_id, drafts, f"in:{hashes[-1]}")
-            if sent not in known:  # the client has that answer, as its next request shows
+            if sent not in by_key:  # the client has that answer, as its next request shows
                 await sessions.rename_key(conn, old=unsent, key=sent, recorded_by=RECORDED_BY)
         return session_id, False
 
@@ -93,10 +93,10 @@ class ExchangeLog:
         async with self.database.transaction() as conn:
             if session_id is None:
                 unsent, sent = self._keys(hashes, len(messages))
-                known = await sessions.find_recorded(conn, [unsent, sent], RECORDED_BY)
+                by_key = await sessions.find_recorded(conn, [unsent, sent], RECORDED_BY)
                 values = {
                     "id": str(ULID()),
-                    "key": sent if known else unsent,  # the same answer once more, or another client's at this moment
+                    "key": sent if by_key else unsent,  # the same answer once more, or another client's at this moment
                     "agent": self.agent,
                     "channel": RECORDED_BY,
                     "peer": None,

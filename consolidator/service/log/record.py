@@ -50,6 +50,7 @@ async def record_events(
     narrowed = viewer.narrow(agent=agent, project=project, peer=peer)
     if not 1 <= len(new_events) <= MAX_EVENTS:
         raise InvalidEvent(f"between 1 and {MAX_EVENTS} events can be recorded at once, not {len(new_events)}")
+
     latest = database.clock.now() + MAX_AHEAD
     parsed = [_parse_event(number, event, viewer, latest) for number, event in enumerate(new_events, 1)]
     values = {
@@ -61,6 +62,7 @@ async def record_events(
         "project": narrowed.project,
         "recorded_by": viewer.name,
     }
+
     async with database.transaction() as conn:
         now = database.clock.now()
         answered = None
@@ -70,6 +72,7 @@ async def record_events(
         result = await events.append(conn, session_id, parsed, now=now, key=idempotency_key)
         if result.repeated and not await events.are_stored(conn, session_id, result, parsed):
             raise KeyReused("this idempotency key came with other events: nothing was written, use a new key for each")
+
     return {
         "session": session_id,
         "first_seq": result.first_seq,

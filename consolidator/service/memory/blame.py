@@ -39,8 +39,9 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
     NotFound where there is no such session, UsageError where the event is no call.
     """
     call: Event | None = None
-    told: dict[str, tuple[str, datetime]] = {}  # citation -> the moment, and when
+    moments: dict[str, tuple[str, datetime]] = {}  # citation -> the moment that told it, and when
     tools: dict[str, str] = {}
+
     async for event in read_events(database, session):
         if event.seq >= seq:
             call = event if event.seq == seq and event.type is EventType.TOOL_CALL else None
@@ -50,19 +51,22 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
             tools[call_id] = str(event.data.get("tool"))
         elif event.type is EventType.TOOL_RESULT and OWN_TOOL.fullmatch(tools.get(call_id, "")):
             text = str(content)
-            told |= {id: ("recall", event.occurred_at) for id in find_citations(text) if RECALL_BEGIN in text}
+            moments |= {id: ("recall", event.occurred_at) for id in find_citations(text) if RECALL_BEGIN in text}
         elif event.type is EventType.THINKING_START and role_of(event.principal or Role.HARNESS) is not Role.CLIENT:
             recalled = event.data.get("recalled")  # our runtime names what it showed the model
-            told |= {str(id): ("recall", event.occurred_at) for id in (recalled if isinstance(recalled, list) else ())}
+            cited = recalled if isinstance(recalled, list) else ()
+            moments |= {str(id): ("recall", event.occurred_at) for id in cited}
+
     if call is None:
         raise UsageError(f"event {seq} of this session is no call; `session events` lists them")
     async with database.connection() as conn:
         for row in reversed(await injections.list_of_session(conn, call.session_id)):
             if row.created_at <= call.occurred_at and row.fix.get("correction") != "shadow":
-                told |= {cited.partition(":")[2]: (row.moment, row.created_at) for cited in row.cited}
+                moments |= {line.partition(":")[2]: (row.moment, row.created_at) for line in row.cited}
+
     arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments"), redact))
     line = " ".join(arguments.values())
-    lines = [await _blame_line(database, id, line, *when) for id, when in told.items()]
+    lines = [await _blame_line(database, id, line, *when) for id, when in moments.items()]
     lines.sort(key=lambda each: (-len(each["words"]), each["at"]))
     return {"session_id": call.session_id, "seq": seq, "tool": call.data.get("tool"), "call": line, "lines": lines}
 
@@ -70,13 +74,13 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
 async def _blame_line(database: Database, memory_id: str, call: str, moment: str, at: datetime) -> dict[str, Any]:
     line: dict[str, Any] = {"id": memory_id, "moment": moment, "at": at, "text": None, "words": []}
     try:
-        known = await explain(database, memory_id)
+        explanation = await explain(database, memory_id)
     except (NotFound, UsageError):  # a turn of a session, or forgotten since
         return line
-    proof: dict[str, Any] = next(iter(known["evidence"]), {})
-    words = sorted(set(query_words(call)) & set(query_words(known["title"])))
-    quoted = {"quote": proof.get("quote"), "agent": proof.get("agent"), "by": known["by"]}
-    return line | quoted | {"text": known["title"], "words": words, "learned_at": known["learned_at"]}
+    proof: dict[str, Any] = next(iter(explanation["evidence"]), {})
+    words = sorted(set(query_words(call)) & set(query_words(explanation["title"])))
+    quoted = {"quote": proof.get("quote"), "agent": proof.get("agent"), "by": explanation["by"]}
+    return line | quoted | {"text": explanation["title"], "words": words, "learned_at": explanation["learned_at"]}
 
 
 async def blame_path(database: Database, path: str, project: str) -> dict[str, Any]:
@@ -85,7 +89,7 @@ async def blame_path(database: Database, path: str, project: str) -> dict[str, A
     async with database.connection() as conn:
         rows = await lessons.list_traces(conn, OWNER_PERSON, project, limit=MAX_TRACES)
         traces = (Trace.unpack(row.session_id, row.root_id, row.agent, row.trace) for row in rows)
-        history = await asyncio.to_thread(lambda: History.of(list(traces)))
+        history = await asyncio.to_thread(lambda: History.of(list(traces)))  # too much work for the event loop
         changes: dict[str, dict[str, Any]] = {}
         failures: list[dict[str, Any]] = []
         for session, call in history.calls():

@@ -77,12 +77,14 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
     if row is None:
         lesson = await lessons.load_lesson(conn, memory_id, scope.peer or "")
         return await _explain_lesson(conn, lesson) if lesson is not None and is_reached(lesson, scope) else None
+
     is_of_fact = isinstance(row, FactRow | CitedCandidateRow)  # one of no project is judged by its quotes
     is_of_project = viewer.project is None or row.project in (
         (None, viewer.project) if is_of_fact else (viewer.project,)
     )
     if not is_of_project or not await sees_memory(conn, viewer, row.agent, row.project):
         return None
+
     reach = {"peer": scope.peer, "project": scope.project}
     if isinstance(row, FactRow):
         explanation = (
@@ -99,6 +101,7 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
         explanation = await _build(conn, row, "candidate", row.sentence, [_outcome(row)], proofs, **more)
     else:
         explanation = None
+
     return explanation if explanation and await _is_evidence_reached(conn, explanation, viewer) else None
 
 
@@ -146,6 +149,7 @@ def _cut(row: CitedCandidateRow) -> CitedCandidateRow:
 async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[str, Any]:
     cited = await lookup.load_cited_candidates(conn, fact.evidence)
     history = await lookup.load_fact_history(conn, fact)
+
     if _is_cut(scope):
         fact = replace(fact, flagged=None, steers=0, steers_succeeded=0, steers_failed=0)
         reach = {"peer": scope.peer, "project": scope.project}
@@ -153,6 +157,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         visible = await find_reached_facts(conn, {other.id for other in history}, **reach)
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
+
     withheld = await find_withheld_facts(conn, {fact.id: fact.sentence})
     notable = [each for each in cited if each.operation not in (None, "add") or each.flagged is not None]
     lines = [
@@ -180,9 +185,11 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         ),
         *(_decision(candidate, fact) for candidate in notable if not _is_cut(scope)),
     ]
+
     if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
         reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.items())
         lines.append(f"of the same subject, {sum(rejections.values())} rejected: {reasons}")
+
     proofs = [proof for candidate in cited for proof in _quotes(candidate)]
     extractors = sorted({candidate.extractor for candidate in cited})
     return await _build(
@@ -358,7 +365,7 @@ async def find_places(
         bounds = {row.id: row.ingest_bounds for row in rows}
         spans = [Span(session, seq - 1, seq, bounds[session]) for session, seq in cited]
         read_events = await events.read_each(conn, spans, limit=1)
-    texts = {place: _text_of(found[0].data) for place, found in zip(cited, read_events, strict=True) if found}
+    texts = {place: _text_of(log[0].data) for place, log in zip(cited, read_events, strict=True) if log}
     return [
         QuotedPlace(
             titles.get(str(proof["session_id"])),

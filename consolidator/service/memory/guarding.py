@@ -34,6 +34,7 @@ async def guard_call(
     line = shell_command(tool, arguments)
     if session.project is None or line is None:
         return None
+
     async with database.connection() as conn:
         person = await load_person(conn, session.id) or ""
         rows = await lessons.list_lessons(conn, person, session.project, kinds=FAILING_KINDS, limit=MAX_TOLD)
@@ -42,16 +43,19 @@ async def guard_call(
     warning = warn_before([read_lesson(row) for row in rows], tool, arguments)
     if warning is None:
         return None
+
     row = next(row for row in rows if read_lesson(row) == warning.lesson)
     cited = f"lesson:{row.id}"
     if warning.lesson.kind == "first_run_fails" and any(cited in each.cited for each in earlier):
         return None  # it is no first run any more
+
     guard = _act(session, row, tool, arguments, line, warning.text) if may_act(row) else None
     if guard is not None and not may_go_first:
         guard = replace(guard, first=None)
     correction: Correction | None = "shadow"
     if guard is not None:
         correction = None if guard.arguments is None and guard.first is None else "made"
+
     injection = InjectionRow(
         str(ULID()), session.id, session.agent, session.project, "before_call", [cited], 0, call_id,
         {} if correction is None else {"correction": correction}, None, database.clock.now(),

@@ -8,7 +8,6 @@ from typing import Literal
 
 from consolidator.database import Connection
 from consolidator.errors import UsageError
-from consolidator.memory.calls.argument_summary import shorten
 from consolidator.store.memory import lookup
 
 Kind = Literal["fact", "procedure", "solution", "lesson", "candidate", "run", "dead_letter"]
@@ -49,6 +48,8 @@ def read_citation(name: str) -> str:
 
 
 def _describe_several(name: str, rows: Sequence[lookup.NamedRow]) -> str:
+    from consolidator.memory.calls.argument_summary import shorten
+
     lines = [f"  {row.id}  {row.kind.replace('_', ' ')}: {shorten(row.title, 60)}" for row in rows[:_MAX_LISTED]]
     if len(rows) > _MAX_LISTED:
         lines.append("  …")

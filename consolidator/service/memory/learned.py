@@ -141,6 +141,7 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
         holds_beyond = fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"  # its session
         line = LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id)
         (lasting if holds_beyond else once).append(line)
+
     failed_again = [
         LearnedLine(
             f"{row.body['line']} (again {pluralize(row.times, 'time')})",
@@ -161,6 +162,7 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
     changed = [
         LearnedLine(f"{fact.before} → {fact.sentence}", fact.sessions, _owner(fact), fact.id) for fact in news.changed
     ]
+
     more = news.more.get
     sections = [
         LearnedSection(

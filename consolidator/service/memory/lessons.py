@@ -11,14 +11,11 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
-from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.ids import resolve_id
-from consolidator.service.memory.solutions import list_solutions
 from consolidator.service.scope import narrow_scope
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
@@ -44,6 +41,8 @@ def describe_worth(row: LessonRow) -> str:
     """Return in words what came of telling a lesson, or why no figure says that."""
     if row.kind == ERROR_KIND:
         return ""
+    from consolidator.memory.lessons.worth import Worth
+
     worth = Worth.from_json(row.body.get("worth", {}))
     is_measured = worth.told.sessions + worth.untold.sessions > 0
     return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
@@ -92,6 +91,8 @@ async def list_friction(
     database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
     """Return what failed in several sessions, what failed in most of them first."""
+    from consolidator.service.memory.solutions import list_solutions  # loads what reads errors: no answer needs it
+
     frictions = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
     rows = await list_lessons(database, frictions, viewer=viewer)
     failing = [row for row in rows if row.body["failures"]]
@@ -107,8 +108,8 @@ async def list_friction(
         row for row in await list_solutions(database, errors, viewer=viewer) if row.sessions >= MIN_FRICTION_SESSIONS
     ]
     everything = replace(filters, kinds=None, query=None, limit=_ALL)
-    known = [read_lesson(row) for row in await list_lessons(database, everything, viewer=viewer)] if met else []
-    failing += [_friction_of(row) for row in met if not is_said(row, known)]
+    lessons = [read_lesson(row) for row in await list_lessons(database, everything, viewer=viewer)] if met else []
+    failing += [_friction_of(row) for row in met if not is_said(row, lessons)]
     failing = [row for row in failing if row.body["sessions"] >= MIN_FRICTION_SESSIONS]
     failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
     return failing[: filters.limit]
@@ -196,6 +197,8 @@ async def load_lesson(conn: Connection, lesson_id: str, viewer: Viewer) -> Lesso
 
     async def is_visible(whole_id: str) -> bool:
         return await find(whole_id) is not None
+
+    from consolidator.service.memory.ids import resolve_id
 
     row = await find(await resolve_id(conn, lesson_id, ("lesson",), is_visible))
     if row is None:

@@ -161,7 +161,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
         if lesson.withheld is None:
             quote = quotes.get(lesson.id)
             agents = lesson.body.get("agents") or [ALL_AGENTS]
-            yield _told(
+            yield _build_memory(
                 "command" if lesson.kind in COMMAND_KINDS else "procedure",
                 [(quote.text, None, quote.session_id)] if quote else [],
                 agent=ALL_AGENTS if database.share_between_agents else agents[0],
@@ -174,7 +174,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
 
     for solution in _all_of("solutions", await list_solutions(database, SolutionFilter(**filters), viewer=viewer)):
         if solution.confirmed and not solution.withheld:
-            yield _told(
+            yield _build_memory(
                 "solution",
                 [(str(each["quote"]), None, str(each["session_id"])) for each in solution.body.get("evidence", ())],
                 agent=solution.agent,
@@ -186,7 +186,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
             )
     for procedure in _all_of("procedures", await list_procedures(database, ProcedureFilter(**filters), viewer=viewer)):
         if not procedure.mostly_fails:
-            yield _told(
+            yield _build_memory(
                 "procedure",
                 [],
                 agent=procedure.agent,
@@ -201,7 +201,7 @@ async def _list_rows(database: Database, project: str | None, viewer: Viewer) ->
 Proofs = Sequence[tuple[str, datetime | None, str]]  # quote, when, session
 
 
-def _told(kind: str, proofs: Proofs, *, value: str, sentence: str, **more: Any) -> MovedMemory:
+def _build_memory(kind: str, proofs: Proofs, *, value: str, sentence: str, **more: Any) -> MovedMemory:
     """Return the row of what is no fact: its words are what is told, its key is what a later bundle knows it by."""
     shared = {"subject": "project", "predicate": f"received_{kind}", "fact_kind": "observation", "trust": "agent"}
     return _row(kind, proofs, value=value[:MAX_QUOTE], sentence=sentence[:MAX_SENTENCE], **shared, **more)

@@ -165,8 +165,8 @@ async def _find_situations(database: Database, row: LessonRow) -> list[_Situatio
 async def _try(database: Database, settings: Settings, row: LessonRow, situation: _Situation, model: str) -> Trial:
     session, call = situation.session, situation.call
     attempts = []
-    for told in ([], [lesson_item(row.id, row.line)]):
-        log = await _ask_again(database, settings, session.session_id, call.seq, told, model)
+    for lines in ([], [lesson_item(row.id, row.line)]):
+        log = await _ask_again(database, settings, session.session_id, call.seq, lines, model)
         attempts.append(_judge(read_lesson(row), situation, log))
     shown = call.line or call.path or call.name
     return Trial(row.id, row.line, session.session_id, call.seq, shown, *attempts)

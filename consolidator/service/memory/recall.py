@@ -18,6 +18,7 @@ from consolidator.memory.lessons.lesson import WORKED_CALL, WorkedCall, read_cal
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
+    RECORD_OF,
     Channel,
     RecalledFact,
     RecalledTurn,
@@ -32,7 +33,6 @@ from consolidator.memory.recall.block import (
     reworded,
     turn_item,
 )
-from consolidator.memory.recall.episodes import RECORD_OF
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
@@ -54,13 +54,12 @@ from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.encoding import mark_invisible
 from consolidator.service.memory.lessons import MIN_SHARED_WITH_CALL, load_lessons
-from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import find_project, narrow_scope
 from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
-from consolidator.store.search import index, postings, scope_sizes, vectors
+from consolidator.store.search import index, postings, scope_sizes
 from consolidator.store.sessions import sessions
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
@@ -359,6 +358,8 @@ async def _find_solutions(database: Database, query: str, scope: MemoryScope, vi
     """
     is_pasted = looks_like_error(query) and not looks_like_question(query)
     if looks_like_error(query):
+        from consolidator.service.memory.solutions import find_solutions  # loads what reads errors
+
         filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=MAX_LEADING_ITEMS)
         solutions = await find_solutions(database, query, filters, viewer=viewer)
         if solutions:
@@ -370,7 +371,12 @@ async def _find_solutions(database: Database, query: str, scope: MemoryScope, vi
     least, min_shared = (MIN_ERROR_COVERAGE, 3) if is_pasted else (0.0, 2)
     scored = [(query_coverage(words, [row.search], min_shared=min_shared), row) for row in solutions]
     scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
-    return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score > least]
+    best = [row for score, row in scored[:MAX_LEADING_ITEMS] if score > least]
+    if not best:
+        return []
+    from consolidator.service.memory.solutions import answer_error
+
+    return [answer_error(row, query) for row in best]
 
 
 async def _find_procedures(
@@ -495,6 +501,8 @@ async def search_vectors(
     conn: Connection, model: str, vector: list[float], sums: scope_sizes.CorpusSums
 ) -> list[Channel]:
     """Return the documents nearest to a query's vector; small scopes are searched exactly."""
+    from consolidator.store.search import vectors
+
     exact = sums.turns + sums.facts <= vectors.EXACT_LIMIT
     nearest: dict[str, list[tuple[int, float]]] = {}
     for kind, count, scopes in ((TURN, sums.turns, sums.turn_scopes), (FACT, sums.facts, sums.scopes)):

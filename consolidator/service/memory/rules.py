@@ -97,21 +97,24 @@ async def accept_rule(
     viewer.check_may("write")
     if everywhere and (viewer.project is not None or viewer.peer is not None):
         raise UsageError("this credential is for one project or peer: it accepts no rule for every project")
+
     async with database.connection() as conn:
         row = await _find(conn, rule_id, viewer)
     is_widened = everywhere and row.level == "project"
     owner = MemoryOwner(row.agent) if is_widened else _owner_of(row)
+
     rule = clean_statement(_rule_of(row) if words is None else words, redact)
     if not rule or len(rule) > MAX_STATEMENT_CHARS:
         raise UsageError(f"a rule is one to {MAX_STATEMENT_CHARS} characters, not {len(rule)}")
     if (harm := text_harm(rule)) in GRAVE:
         raise UsageError(f"it holds a command that {harm}: what memory tells to no agent")
+
     decision = {"decision": STATED, "statement": rule, **_attribute(row)}
     async with database.transaction() as conn:
         await scopes.lock_agents(conn, [row.agent])
         now = database.clock.now()
         if is_widened:
-            await _forget(conn, row, now, viewer)
+            await _forget(conn, row, now, viewer)  # else the project would have it twice
         event = await log_decision(conn, owner, decision, now=now, viewer=viewer)
         candidate = read_statement(event, session_context(await sessions.get(conn, event.session_id)), redact)
         if candidate is None:
@@ -123,6 +126,7 @@ async def accept_rule(
             fact = await facts.load_fact_of(conn, row.agent, attributes, candidate.id)
         else:
             fact = await lookup.load_fact(conn, row.fact_id or _id_of(row))
+
     if fact is None:
         raise NotFound(f"what {rule_id!r} rests on was erased meanwhile")
     return fact

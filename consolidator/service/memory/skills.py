@@ -93,18 +93,21 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
     project = procedure.project or ""
     project = re.split(r"[\\/]", project.rstrip("\\/"))[-1] or project  # without the folders or the owner before it
     where = f"the project {project}" if project else f"any project of {procedure.agent}"
+
     use = "" if goals else "when doing this"
     if goals:
         request = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
         use = f"{request},"
     steps = f" ({_one_line(procedure.title)})" if goals else ""
     description = f"{title}{steps}. Use {use} in {where}; learned from {support}."
+
     values = {
         "name": name,
         "description": _one_line(description)[:MAX_DESCRIPTION_LENGTH],
         "metadata": {"learned-by": LEARNED_BY, "procedure": procedure.id, "sessions": str(procedure.support)},
     }
     front_matter = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]  # it is YAML
+
     body = [f"# {title}", "", *([f"{_one_line(procedure.title)}", ""] if goals else []), "## Steps", ""]
     step_count = len(procedure.body["steps"])
     body += [_one_line(line) for line in explanation["lines"][:step_count]]

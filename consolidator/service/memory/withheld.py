@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from consolidator.database import Connection
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
-from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS
 from consolidator.store.facts.visibility import list_statements
 
 
@@ -19,6 +18,10 @@ async def find_withheld_facts(conn: Connection, sentences: Mapping[str, str]) ->
     """Return why some facts, given as their sentences by id, are not to be told unasked."""
     harms = {id: harm for id, sentence in sentences.items() if (harm := text_harm(sentence)) is not None}
     lesser = [id for id, harm in harms.items() if harm not in GRAVE]
-    statements = await list_statements(conn, lesser, EXPLICIT_EXTRACTORS) if lesser else []
+    if not lesser:
+        return harms
+    from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS
+
+    statements = await list_statements(conn, lesser, EXPLICIT_EXTRACTORS)
     stated = {id for id, words in statements if text_harm(words) == harms[id]}
     return {id: harm for id, harm in harms.items() if id not in stated}

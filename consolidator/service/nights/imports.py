@@ -10,11 +10,11 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
 from consolidator.formats.registry import FORMATS, find_local_logs, get_format
+from consolidator.jobs.importing.import_report import ImportReport as ImportReport
 from consolidator.jobs.importing.importer import ImportSource
 from consolidator.jobs.importing.importer import ImportWatch as ImportWatch
 from consolidator.jobs.importing.importer import import_sources as import_sources
 from consolidator.jobs.importing.importer import inspect_sources as inspect_sources
-from consolidator.jobs.importing.intake import ImportReport as ImportReport
 
 
 def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource]:

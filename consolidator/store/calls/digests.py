@@ -52,6 +52,11 @@ class ScopeDigest:
     last_at: float  # seconds since 1970
     peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
+    @property
+    def arrays(self) -> tuple[bytes, ...]:
+        """The columns that are arrays."""
+        return self.sequence, self.seqs, self.keys, self.counts
+
 
 async def list_latest(conn: Connection, agent: str, project: str | None, peer: str | None) -> list[ScopeDigest]:
     """Return the latest digests of an agent in a project ("" is none), or in all of them; of a person, or of all.

@@ -197,11 +197,12 @@ class ObservationRow:
     predicate: str
     value: str
     sentence: str
+    session_id: str  # which showed it last
 
 
-async def list_observed(conn: Connection, scope: RelationScope) -> list[ObservationRow]:
-    """Return the latest observations of a scope's project; none without a project."""
-    values = {"agent": scope.agent, "project": scope.project, "limit": MAX_OBSERVATIONS}
+async def list_observed(conn: Connection, scope: RelationScope, *, passing: str) -> list[ObservationRow]:
+    """Return the latest observations of a scope's project, also those held as `passing`; none without a project."""
+    values = {"agent": scope.agent, "project": scope.project, "passing": passing, "limit": MAX_OBSERVATIONS}
     return await fetch_all(conn, ObservationRow, _SQL["observed"], values) if scope.project else []
 
 

@@ -335,13 +335,14 @@ join episode e on e.session_id = s.id
 group by s.id, s.root_id order by s.id
 
 -- name: observed
--- The latest observations of a project, which a question may show as known; also those that only one session showed.
+-- The latest observations of a project, which a question may show as known; also those that only one session showed, and
+-- those held as being about the work in hand: another session may say them again.
 -- What a person had forgotten is shown to no model.
-select subject, predicate, value, sentence
+select subject, predicate, value, sentence, session_id
 from (
-    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate c
+    select distinct on (subject, predicate, value) subject, predicate, value, sentence, session_id, occurred_at from candidate c
     where agent = %(agent)s and level = 'project' and owner = %(project)s and kind = 'observation'
-      and rejected is null and quarantined is null and active
+      and rejected is null and (quarantined is null or quarantined = %(passing)s) and active
       and not exists (
           select from tombstone t
           where t.agent = c.agent and t.project = c.owner and t.subject = c.subject

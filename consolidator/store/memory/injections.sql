@@ -4,7 +4,7 @@ values (%(id)s, %(session_id)s, %(agent)s, %(project!)s, %(moment)s, %(cited)s, 
 
 -- name: list_unjudged
 -- Return the fixes that a session was shown and of which nobody knows yet whether they were of use.
-select * from injection where session_id = %(session_id)s and moment = 'failure' and outcome is null
+select * from injection where session_id = %(session_id)s and moment = 'failure' and outcome is null and fix <> '{}'
 order by created_at, id limit %(limit)s
 
 -- name: list_of_session

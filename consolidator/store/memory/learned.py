@@ -112,6 +112,7 @@ async def load_learned(
         "min_people": MIN_PEOPLE,
         "limit": limit,
     }
+
     is_of_person = scope.peer is not None
     is_cut = is_of_person or scope.project_alone
     aliases: tuple[LiteralString, LiteralString] = ("fact", "before")
@@ -122,11 +123,13 @@ async def load_learned(
         _SQL[name].replace("{fact_visible}", visible).replace("{before_visible}", before)
         for name in ("facts", "changed")
     )
+
     facts, more_facts = await _fetch_best(conn, FactRow, facts_query, values)
     changed, more_changed = await _fetch_best(conn, ChangedFactRow, changed_query, values)
     procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
     solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
     lessons, more_lessons = await _fetch_best(conn, LessonRow, _SQL["lessons"], values)
+
     again, more_again = ([], 0) if is_cut else await _fetch_best(conn, FailedAgainRow, _SQL["failed_again"], values)
     sums = None if is_cut else await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
     steers = (
@@ -135,6 +138,7 @@ async def load_learned(
         else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
     )
     waiting = await count_waiting(conn) if counts_waiting and not is_cut else None
+
     left_out = (more_facts, more_changed, more_procedures, more_solutions, more_lessons, more_again)
     more = dict(zip(KINDS, left_out, strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, lessons, again, limit, more, waiting)

@@ -135,16 +135,19 @@ async def show_night(page: PageRequest) -> Response:
     run = await runs.load_run(services.database, page.path_params["run_id"], limit=100)
     if run["id"] != page.path_params["run_id"]:
         return redirect(f"/nights/{quote(run['id'])}")
+
     counts = {name: int(run.get(name) or 0) for name, _ in OUTCOMES}
     seen, place, bars = int(run.get("seen") or 0), 0.0, []
     for name, words in OUTCOMES:
         width = round(DRAWN_WIDTH * counts[name] / seen, 1) if seen else 0.0
         bars.append((name, words, counts[name], round(place, 1), width))
         place += width
+
     open_letters = [letter for letter in run["dead_letters"] if letter["settled_at"] is None]
     remembered = await load_run_memory(
         services.database, started_at=run["started_at"], finished_at=run["finished_at"], viewer=page.viewer
     )
+
     return page.show(
         "night.html",
         run=run,

@@ -8,7 +8,8 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.memory import recall_reasons
-from consolidator.service.memory.brief import Situation, preview_brief
+from consolidator.service.memory.brief import Situation
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import load_quotes
 from consolidator.service.memory.lessons import list_lessons

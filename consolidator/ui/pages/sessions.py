@@ -116,6 +116,7 @@ async def show_sessions(page: PageRequest) -> Response:
     filters = page.read_filter("query", "agent", "project", "peer", "conversation", "status")
     if filters["status"] not in (None, *STATUSES):
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
+
     if filters["query"]:
         answer = await answer_query(
             services.database,
@@ -128,6 +129,7 @@ async def show_sessions(page: PageRequest) -> Response:
         )
         hits = [(item, item.events[0]) for item in answer.items if item.events]
         return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=hits)
+
     selection = SessionFilter(
         agent=filters["agent"],
         project=filters["project"],
@@ -135,6 +137,7 @@ async def show_sessions(page: PageRequest) -> Response:
         conversation=filters["conversation"],
         status=filters["status"],  # type: ignore[arg-type] # it is one of STATUSES
     )
+
     of = f"sessions {selection}"
     position = page.read_moment(of)
     after = None if position is None else SessionCursor(*position)
@@ -172,12 +175,14 @@ async def show_session(page: PageRequest) -> Response:
         return redirect(f"/sessions/{quote(session.id)}" + (f"?at={at}" if at is not None else ""))
     if at is not None:
         return await _show_at(page, details, at)
+
     of = f"events {session.id}"
     position = page.read_cursor(of, int)
     whole = session.head - session.base_seq <= EVENTS_SHOWN
     is_open = session.status == "open" and not session.is_driven_elsewhere
     from_end = position is None and not whole and (is_open or "end" in page.query_params)
     after = session.head - EVENTS_SHOWN if from_end else (session.base_seq if position is None else position[0])
+
     _, events = await access.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
     last = events[-1].seq if events else session.head
     first = max(session.base_seq, session.pruned_to) + 1
@@ -185,6 +190,7 @@ async def show_session(page: PageRequest) -> Response:
     _, total = await load_costs(database, "model", session_id=session.id)
     family = await _load_family(page, session)
     entries = fold_entries(events)
+
     return page.show(
         "session.html",
         details=details,

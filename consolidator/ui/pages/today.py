@@ -77,6 +77,7 @@ async def show_today(page: PageRequest) -> Response:
     is_widened = not span and news is not None and not any(getattr(news, kind) for kind in KINDS)
     if is_widened:
         news = await _load_news(page, WIDEST)
+
     nights = await list_runs(database, job="consolidation", limit=1)
     night = next(iter(nights), None)
     cards: list[Card] = []
@@ -86,6 +87,7 @@ async def show_today(page: PageRequest) -> Response:
         quotes = await load_quotes(database, [*news.facts, *news.changed], failing, viewer=viewer)
         cards = make_cards(news, night.started_at if night else news.since)
     sessions = await list_sessions(database, limit=SESSIONS, viewer=viewer)
+
     return page.show(
         "today.html",
         news=news,
@@ -113,12 +115,14 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
         Line(row.id, row.sentence, row.project, row.recorded_at, row.sessions, "", changed.get(row.id, ""))
         for row in sorted([*news.changed, *news.facts], key=lambda row: row.cause != "person")
     ]
+
     of_lessons = {
         row.id: Line(row.id, row.line, row.project, row.learned_at, row.body["sessions"]) for row in news.lessons
     }
     orders = [of_lessons[row.id] for row in news.lessons if row.kind == "order"]
     broke = [of_lessons[row.id] for row in news.lessons if row.kind in FRICTION_KINDS]
     runs = [of_lessons[row.id] for row in news.lessons if row.kind not in ("order", *FRICTION_KINDS)]
+
     lessons = [read_lesson(row) for row in news.lessons]
     again = {row.id: row.times for row in news.failed_again}
     new = [row for row in news.solutions if row.id not in again and not is_said(row, lessons)]
@@ -132,6 +136,7 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
         Line(row.id, row.title, row.project, row.learned_at, row.support, "steps", can_change=False)
         for row in news.procedures
     ]
+
     more = {kind: news.more.get(kind, 0) for kind in KINDS}
     weak = more["solutions"] + len(new) - len(fixes)
     cards = [

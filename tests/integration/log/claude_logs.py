@@ -9,8 +9,8 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
+from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.importing.intake import ImportReport
 from consolidator.store.log import events
 from tests.support import list_latest
 

@@ -15,8 +15,8 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.formats.registry import get_format
+from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.importing.intake import ImportReport
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow

@@ -12,8 +12,8 @@ from backports import zstd
 from consolidator.database import Database
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.registry import FORMATS, find_local_logs
+from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.importing.intake import ImportReport
 from tests.support import assert_invariants
 from tests.unit.formats.agent_logs import LOGS, AgentLog, Records
 from tests.unit.formats.test_conformance import conversation

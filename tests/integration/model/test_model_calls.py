@@ -33,6 +33,7 @@ from consolidator.settings import Settings
 from consolidator.store.nights import model_calls
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
+from tests.databases import fetch_dicts
 from tests.support import PATIENCE
 
 SCHEMA = {
@@ -67,6 +68,18 @@ async def create_calls(database: Database, settings: Settings) -> AsyncIterator[
     yield create
     for calls in created:
         await calls.close()
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None, "completion_tokens": -3}, {"prompt_tokens": "9"}])
+async def test_a_server_that_reports_no_usage_is_counted(
+    create_calls: CallsFactory, database: Database, usage: dict[str, Any]
+) -> None:
+    async with ModelServer(lambda _: ScriptedReply(json.dumps(GOOD), usage=usage)) as server:
+        calls = create_calls(server)
+        assert await calls.ask(make_request()) == GOOD
+    async with database.connection() as conn:
+        (row,) = await fetch_dicts(conn, "select input_tokens, output_tokens from model_call")
+    assert min(row["input_tokens"], row["output_tokens"]) > 5
 
 
 async def ask_all(calls: ModelCalls, questions: list[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.model.extraction import Prior
+from consolidator.jobs.model.prior import Prior
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
@@ -82,6 +82,12 @@ async def test_an_observation_is_told_after_two_sessions_and_until_it_is_over(
         for prompt, is_named in (("Have a look at report_test for me.", True), ("Have a look at my report.", False)):
             answer = await brief(database, "prompt", MemoryScope("coder", SHOP), Situation(text=prompt))
             assert (answer is not None and NOTED in answer.block.text) is is_named
+        failed = Situation(text="report_test: 9 is not 10", tool="Bash", arguments={"command": "make"})
+        failure = await brief(database, "failure", MemoryScope("coder", SHOP), failed)
+        assert failure is not None
+        assert NOTED in failure.block.text
+        for other in (replace(failed, shown=failure.shown), replace(failed, text="x failed")):
+            assert await brief(database, "failure", MemoryScope("coder", SHOP), other) is None
         await night("s3", user_message("The image for the report test has `tzdata` at last."))
         assert NOTED not in await told(database)
 
@@ -519,6 +525,117 @@ def test_a_persons_line_and_a_tools_prove_no_observation_and_one_day_is_not_two(
     same_root = replace(next_day, root_id=first.root_id)
     assert [believed([first, other]) for other in (same_day, same_root, next_day)] == [[], [], [f"{words}."]]
     assert believed([next_day, first]) == [f"{words}."]  # in whatever order the nights read them
+
+
+NEEDS = "The table is only there after `make seed`."
+WORKED = bash("make report", "fine")
+
+
+@pytest.mark.parametrize(
+    ("mended", "later", "is_over"),
+    [
+        (MENDED, WORKED, True),
+        (MENDED, [*bash("make seed", "seeded"), *WORKED], False),  # what mends it ran
+        (MENDED, [*FAILED, *WORKED], False),  # it failed once more
+        (MENDED, bash("make report | tail -3", "fine"), False),  # a pipe hides whether it worked
+        (MENDED, bash("make lint", "fine"), False),
+        (
+            MENDED,
+            [event for n in range(14) for event in bash(f"make part{n}", "ok")] + WORKED,
+            False,
+        ),  # too many to see
+        (
+            [*bash("make lint", "no such table: x", "error"), *bash("make seed", "ok"), *bash("make lint", "ok")],
+            bash("make lint", "ok"),
+            False,  # a check passes, which says nothing of other code
+        ),
+        ([*FAILED, *COMMITTED[:2], *WORKED, *WORKED], WORKED, False),  # code was changed, which says nothing of other
+    ],
+)
+def test_a_failed_call_that_works_in_a_later_session_without_its_mending_is_told_no_more(
+    mended: list[NewEvent], later: list[NewEvent], is_over: bool
+) -> None:
+    (first,), _ = candidates_of(
+        [user_message("Go."), *mended, assistant_response(BECAUSE)], "no such table", NEEDS, kind="failure",
+        proof=["F1"], line="F1",
+    )  # fmt: skip
+    first = replace(first, confidence="explicit", quarantined=None)  # of one that edits mended, too
+    item = KnownObservation(first.subject, first.predicate, first.value, first.sentence, session_id="s0")
+    talk = [user_message("Go."), *later, assistant_response("Fine.")]
+    doubts = candidates_of(talk, "Fine", "", 1, key="none", known=item)[0]
+    assert believed([first, *doubts]) == ([] if is_over else [first.sentence])
+    assert [doubt.quote for doubt in doubts] == ["make report"] * is_over
+    if is_over:
+        (again,), _ = candidates_of(
+            [user_message("Go."), *mended, assistant_response(BECAUSE)], "no such table", NEEDS, 2, kind="failure",
+            proof=["F1"], line="F1",
+        )  # fmt: skip
+        assert believed([first, *doubts, again]) == [first.sentence]  # a doubt ends with the next session that shows it
+        same = replace(item, session_id="s1")
+        assert candidates_of(talk, "Fine", "", 1, key="none", known=same)[0] == []  # its own session, in a later night
+
+
+def test_a_sentence_about_the_work_in_hand_counts_once_sessions_say_it_without_now_and_would() -> None:
+    words = "`orders.py` reads `orders.sql` at import"
+    made, _ = candidates_of([user_message("Go."), assistant_response(f"So now {words}.")], f"now {words}", f"{words}.")
+    assert made[0].quarantined == "about the work in hand"
+    for day, count in ((1, 0), (2, 1)):
+        made += candidates_of([user_message("Go."), assistant_response(words)], words, f"{words}.", day)[0]
+        assert len(believed(made)) == count
+
+
+@pytest.mark.parametrize(
+    ("edits", "said", "is_released"),
+    [
+        ([], "Now `orders.py` reads `orders.sql` at import", True),
+        (edit("a", "b"), "Now `orders.py` reads `orders.sql` at import", False),  # its own work in hand
+        (edit("a", "b"), "`orders.py` reads `orders.sql` at import", True),
+        ([], "`orders.py` probably reads `orders.sql` at import", False),
+    ],
+)
+def test_who_did_not_edit_its_files_says_again_what_was_held_as_of_the_work_in_hand(
+    edits: list[NewEvent], said: str, is_released: bool
+) -> None:
+    sentence = "`orders.py` reads `orders.sql` at import."
+    known = KnownObservation("orders.py", "observed_structure", sentence, sentence)
+    talk = [user_message("Go."), *edits, assistant_response(f"{said}.")]
+    made = [each for day in (1, 2) for each in candidates_of(talk, said, "", day, key="again", known=known)[0]]
+    assert believed(made[:1]) == []  # one session is not two
+    assert believed(made) == ([sentence] if is_released else [])
+
+
+async def test_what_is_held_as_of_the_work_in_hand_is_shown_to_be_said_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    shown: list[str] = []
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        made: dict[str, Any] = {"facts": [], "observations": [], "again": [], "ended": []}
+        if schema_name(request) == "decisions":
+            return ScriptedReply.json({"operations": []})
+        prompt = request["messages"][1]["content"]
+        known = [line for line in prompt.splitlines() if line[:1] == "K" and NOTED[-20:] in line]
+        shown.extend(known)
+        for name, who, words in parse_lines(request):
+            if who == "agent" and "lacks `tzdata`" in words:
+                cited = {"line": name, "quote": words.rstrip(".")}
+                stated = {"kind": "environment", "moment": "running tests", "proof": [], "sentence": NOTED}
+                made["again" if known else "observations"].append(
+                    {"known": known[0].split()[0], **cited} if known else {**stated, **cited}
+                )
+        return ScriptedReply.json(made)
+
+    async with ModelServer(answer) as server:
+        for number in range(3):
+            talk = [
+                user_message("The report test, tzdata?"),
+                assistant_response(f"The `report_test` now fails: {FOUND}"),
+            ]
+            await log_events(database, f"s{number}", talk, agent="coder", project=SHOP)
+            clock.advance(timedelta(days=1))
+            await run_job(database, with_model(settings, server))
+            assert (NOTED in await told(database)) is (number == 2)
+    assert len(shown) == 2
 
 
 def test_what_ended_counts_anew() -> None:

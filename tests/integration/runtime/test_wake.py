@@ -35,7 +35,7 @@ WHOLE = "one two three four five six seven"
 
 def count_busy_connections(database: Database) -> int:
     """Count the connections that are in use."""
-    return database.pool.used
+    return database.pool.used + database.step_pool.used
 
 
 async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
@@ -287,7 +287,8 @@ async def cost_of_waking(agent: Consolidator, session: str, monkeypatch: pytest.
     execute = psycopg.AsyncCursor.execute
 
     async def noting(self: Any, query: Any, values: Any = None, **more: Any) -> Any:
-        queries.append((query, values))
+        if not query.startswith("set "):  # of a new connection
+            queries.append((query, values))
         return await execute(self, query, values, **more)
 
     with monkeypatch.context() as patch:

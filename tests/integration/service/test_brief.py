@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,9 +21,11 @@ from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import estimate_tokens
+from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import Situation, brief, preview_brief
+from consolidator.service.memory.brief import Situation, _rank_observations, brief
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.memory.remember import remember
@@ -74,7 +77,7 @@ async def tell(database: Database, moment: Moment = "session_start", scope: Memo
     return "" if told is None else told.block.text
 
 
-async def test_a_session_begins_with_wishes_then_lessons_by_what_they_help(database: Database) -> None:
+async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_help(database: Database) -> None:
     wish = await remember(database, "Always use tabs, never spaces.", SCOPE)
     await remember(database, "The staging database is called heron.", SCOPE)
     ids = await keep(
@@ -89,11 +92,12 @@ async def test_a_session_begins_with_wishes_then_lessons_by_what_they_help(datab
     assert told[0] == "The person's standing wishes:"
     assert "tabs" in told[1]
     assert told[1].endswith(f" [fact:{wish.id[:8]}]")  # a whole id is a third of a line
-    assert told[2] == "Known here:"
-    assert [line.split("(")[0] for line in told[3:5]] == ["- Tests: `bun run test` ", "- Lint: `bun run lint` "]
-    assert f"[{ids[1][:8]}]" in told[3]
-    assert "heron" in told[5]
-    assert len(told) == 6  # nothing twice in other order, nothing that is told only when asked for
+    assert told[2] == "Said about this project:"
+    assert "heron" in told[3]
+    assert told[4] == "Known here:"
+    assert [line.split("(")[0] for line in told[5:]] == ["- Tests: `bun run test` ", "- Lint: `bun run lint` "]
+    assert f"[{ids[1][:8]}]" in told[5]
+    assert len(told) == 7  # nothing twice in other order, nothing that is told only when asked for
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
 
 
@@ -384,3 +388,20 @@ async def test_a_preview_is_of_the_agent_that_worked_last_whenever_its_log_came(
         await log_events(database, f"of-{agent}", [said], agent=agent, kind=kind, project=SHOP)
     preview = await preview_brief(database, scope=MemoryScope(project=SHOP))
     assert preview.agent == "pi"
+
+
+def test_what_holds_in_the_whole_project_and_no_lesson_says_is_told_first() -> None:
+    said = "Tests: `make test` needs a database of its own, which `make up` starts."
+    found_out = [
+        ("structure", "The parser of `parser.py` reads the header twice.", 9),
+        ("failure", "`make app` failed; after `make seed` it worked.", 9),
+        ("environment", "`make test` needs its own database, which `make up` starts.", 9),  # in other words
+        ("environment", "`make lint` needs no database, and reads its cache from the home.", 2),
+        ("convention", "`commit-msg` refuses a subject with a period.", 3),
+    ]
+    facts = [
+        SimpleNamespace(predicate=f"observed_{kind}", sentence=sentence, sessions=sessions)
+        for kind, sentence, sessions in found_out
+    ]
+    ranked = _rank_observations(cast("list[FactRow]", facts), [said])
+    assert [facts.index(cast("Any", fact)) for fact in ranked] == [4, 3, 0, 1]

@@ -19,8 +19,8 @@ from consolidator.context.build import ContextRequest, build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, ImportRefused
 from consolidator.formats.registry import get_format
+from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.importing.intake import ImportReport
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.session import Seed

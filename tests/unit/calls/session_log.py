@@ -63,7 +63,7 @@ def unpack_arrays(
 ) -> DigestArrays:
     """Return the arrays of a stored digest."""
     parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
-    return DigestArrays.unpack(session_id, root_id or session_id, *parts, last_at=last_at)
+    return DigestArrays.unpack(session_id, root_id or session_id, parts, last_at)
 
 
 def mine_logs(logs: Iterable[SessionLog], min_support: int = 3) -> tuple[MinedPatterns, KeyTexts]:

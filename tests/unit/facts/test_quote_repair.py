@@ -27,7 +27,7 @@ def plan(*facts: dict[str, Any]) -> QuoteRepair:
 def test_only_the_lines_around_the_wrong_quotes_are_shown_again() -> None:
     repair = plan(RIGHT, WRONG, UNKNOWN)
     assert [line.text for line in repair.chunk.lines] == WORDS[:3]
-    assert [(fact["value"], fact["line"]) for fact in repair.asked["facts"]] == [("Bern", "P2")]
+    assert [(fact["value"], fact["line"]) for fact in repair.wrong_items["facts"]] == [("Bern", "P2")]
     (_, answer), (_, request) = repair.turns()
     assert json.loads(answer) == {"facts": [WRONG]}
     assert 'P2 does not hold "Remember, I live in Bern"' in request
@@ -36,7 +36,7 @@ def test_only_the_lines_around_the_wrong_quotes_are_shown_again() -> None:
 def test_names_are_those_of_the_second_question_and_then_of_the_first() -> None:
     late = fact_json("P5", "my brother has a dog", "has_sibling", "sister", "The user has a sister.", "relation")
     repair = plan(late)
-    assert repair.asked["facts"][0]["line"] == "P2"
+    assert repair.wrong_items["facts"][0]["line"] == "P2"
     mended = {**late, "line": "P2", "quote": "My sister has a dog"}
     assert repair.merge({"facts": [mended]})["facts"] == [{**late, "quote": "My sister has a dog"}]
 
@@ -72,7 +72,7 @@ def test_an_observation_with_a_wrong_quote_is_asked_for_once_more() -> None:
     repair = plan_repair(chunk, answer)
     assert repair is not None
     assert 'F1 does not hold "the orders table is missing"' in repair.turns()[1][1]
-    (asked,) = repair.asked["observations"]
+    (asked,) = repair.wrong_items["observations"]
     mended = {**asked, "quote": "no such table: orders", "proof": []}
     assert repair.merge({"facts": [], "observations": [mended]}) == {
         "facts": [],

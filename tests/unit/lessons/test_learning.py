@@ -550,11 +550,20 @@ def test_a_repository_is_no_constant_where_more_calls_leave_it_out(sessions: int
     assert bool(of_kind(learn(sessions, write), "constant")) == is_told
 
 
-def test_the_repository_of_the_projects_own_name_is_told_whatever_leaves_it_out() -> None:
+def test_the_projects_own_repository_is_told_at_a_start_where_calls_fail_without_it() -> None:
     def write(log: CallLog) -> None:
         log.run("gh api repos/ada/shop/pulls", "text").run("gh pr list", "none").run("gh pr list", "none")
 
-    assert of_kind(learn(3, write), "constant")[0].instead == "ada/shop"
+    lesson = of_kind(learn(3, write), "constant")[0]
+    assert (lesson.instead, lesson.starts) == ("ada/shop", False)
+
+    def fail(log: CallLog) -> None:
+        write(log)
+        log.run("gh pr view", "none of the git remotes point to a known GitHub host", ok=False)
+
+    lesson = of_kind(learn(3, fail), "constant")[0]
+    assert lesson.starts
+    assert "(3 of 9; 3 failed without)" in lesson.line
 
 
 def test_a_worktree_within_the_project_is_the_project() -> None:

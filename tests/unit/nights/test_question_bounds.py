@@ -15,9 +15,9 @@ from consolidator.jobs.model.extraction import (
     QUESTION_TOKENS,
     SHARED_TOKENS,
     FactReader,
-    Prior,
     fit_question,
 )
+from consolidator.jobs.model.prior import Prior
 from consolidator.llm import tokens
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.tokens import count_tokens

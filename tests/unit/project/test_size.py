@@ -15,10 +15,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 89_780  # of Python; 72,000 is what it is to come down to
 MAX_ENTRIES = 30  # of a folder, as memory/facts has; 22 is what a reader takes in at once
 MAX_PARAMETERS = 8  # of a function; more are a value with a name
-LONG_FUNCTIONS = 5  # that take more parameters: what programs call by keywords, and the doors of the log
+LONG_FUNCTIONS = 4  # that take more parameters: what programs call by keywords, and the doors of the log
+LONG_BODY, MANY_STEPS = 25, 10  # lines and statements of a function from which on blank lines part its steps
+UNPARTED = 24  # such functions without a blank line: of memory, prompts and turns, where each waits for its next change
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
-    "consolidator.service.memory.recall": 119,
-    "consolidator.jobs.consolidation.pipeline": 219,
+    "consolidator.service.memory.recall": 83,
+    "consolidator.jobs.consolidation.pipeline": 220,
 }
 
 
@@ -32,19 +34,32 @@ def test_a_folder_can_be_taken_in() -> None:
     assert {str(folder): len(paths) for folder, paths in entries.items() if len(paths) > MAX_ENTRIES} == {}
 
 
-def functions() -> Iterator[tuple[str, int]]:
-    """Yield each function with the number of its parameters."""
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, list[str]]]:
+    """Yield each function with its name and the lines of its file."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                arguments = node.args
-                count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
-                yield f"{path.relative_to(PACKAGE)}:{node.name}", count
+                yield f"{path.relative_to(PACKAGE)}:{node.name}", node, text.splitlines()
 
 
 def test_functions_take_few_parameters() -> None:
-    long = [name for name, count in functions() if count > MAX_PARAMETERS]
+    counts = (
+        (name, len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])) for name, node, _ in functions()
+    )
+    long = [name for name, count in counts if count > MAX_PARAMETERS]
     assert len(long) <= LONG_FUNCTIONS, long
+
+
+def test_blank_lines_part_the_steps_of_a_long_function() -> None:
+    unparted = []
+    for name, node, lines in functions():
+        body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+        if len(body) >= MANY_STEPS:
+            body_lines = lines[body[0].lineno - 1 : node.end_lineno]
+            if len(body_lines) > LONG_BODY and all(line.strip() for line in body_lines):
+                unparted.append(name)
+    assert len(unparted) <= UNPARTED, unparted
 
 
 @pytest.mark.parametrize("module", IMPORTS)

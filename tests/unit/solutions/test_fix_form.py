@@ -10,7 +10,8 @@ from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.solutions.fix_form import FixForm
 from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, concerns_error, suggest_fix
-from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
+from consolidator.memory.solutions.grouping import SessionRef
+from tests.unit.solutions.grouped import SourcedRecord, build_solutions
 
 UPSTREAM = (
     "fatal: The current branch {} has no upstream branch.\nTo push the current branch, use\n\n    git push -u x {}"

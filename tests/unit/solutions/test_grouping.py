@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
-from consolidator.memory.solutions.grouping import (
-    ErrorOccurrence,
-    OccurrenceGroups,
-    SessionRef,
-    SourcedRecord,
-    build_solutions,
-)
+from consolidator.memory.solutions.grouping import OccurrenceGroups, SessionRef
 from consolidator.memory.solutions.solution import Solution, solution_id
 from tests.support import count_examples
+from tests.unit.solutions.grouped import SourcedRecord, build_solutions, occurrence_of
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
 UNREAD = "File has not been read yet. Read it first before writing to it."
@@ -317,7 +312,7 @@ def test_the_cited_records_suffice_where_a_fix_failed_in_the_latest_sessions() -
     held = shell_call("deploy all", False, "error: the lock is held")
     unlock, wait, done = shell_call("rm -rf .lock"), shell_call("sleep 60"), shell_call("deploy all")
     sourced = [record for n in range(25) for record in track_session(f"s{n:02}", held, unlock, held, wait, done)]
-    groups = OccurrenceGroups(ErrorOccurrence.of_record(*pair) for pair in sourced)
+    groups = OccurrenceGroups(occurrence_of(*pair) for pair in sourced)
     cited = groups.cited_records()
     records = {(ref.session_id, record.seq): record for ref, record in sourced}
     assert len(cited) < len(records)

@@ -13,7 +13,8 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, suggest_fix
-from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
+from consolidator.memory.solutions.grouping import SessionRef
+from tests.unit.solutions.grouped import SourcedRecord, build_solutions
 
 ROOT = "/home/ada/kiln"
 STAGED = "Exit code 128\nfatal: pathspec '{}' did not match any files"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from consolidator.llm.patterns import AnyCase
 from consolidator.memory.calls import harm_rules
 from consolidator.memory.solutions import fingerprint, line_kinds
-from consolidator.memory.text.any_case import AnyCase
 
 EXPRESSIONS = {
     name: value
