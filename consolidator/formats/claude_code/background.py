@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from consolidator.formats.claude_code.user_text import EventDraft, draft_decision
+from consolidator.formats.common.outcome import SIGNALS
 
 NOTIFICATION = "<task-notification>"
 _ASKING_TOOLS = ("TaskOutput", "BashOutput", "AgentOutputTool")
@@ -21,7 +22,6 @@ _ACKNOWLEDGED = re.compile(  # older logs and sub-agents' have no record beside 
     re.MULTILINE,
 )
 _SUMMARY_CODE = re.compile(r"exit code:? (-?\d+)\)?\s*\Z")
-_SIGNALS = (129, 130, 137, 143, 144)  # hung up, interrupted, killed, terminated: from outside, mostly by the agent
 
 
 def find_task(tool: str | None, text: str, tool_use_result: Any) -> str | None:
@@ -66,7 +66,7 @@ def _draft_end(
     if status not in ("completed", "failed", "killed") or task not in calls:
         return
     number = int(code) if code and re.fullmatch(r"-?\d{1,10}", code) else None
-    is_stopped = status == "killed" or number in _SIGNALS
+    is_stopped = status == "killed" or number in SIGNALS
     is_ok = status == "completed" and not number
     yield draft_decision(
         f"{part}/ended",

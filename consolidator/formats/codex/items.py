@@ -32,7 +32,8 @@ _CODEX_CONTEXT = re.compile(
 _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*(?:<command>\s*(.*?)\s*</command>)?", re.DOTALL)
 _EDITOR_REQUEST = re.compile(r"^## My request for Codex:", re.MULTILINE)  # an editor's open files stand before it
 _EDITOR_STARTS = ("# Context from my IDE setup:", "# Files mentioned by the user:")
-_OUTPUT_HEADER = re.compile(r"(?:Exit code: |Chunk ID: |Command: |Wall time: |Process exited with code )")
+_OUTPUT_HEADER = re.compile(r"(?:Exit code: |Chunk ID: |Command: |Wall time: |Process (?:exited|running) with )")
+_RUNNING = re.compile(r"^Process running with session ID (\d+)", re.MULTILINE)
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,18})(?!\d)", re.MULTILINE)
 _REJECTED = re.compile(r"(?:(?:exec command|patch) )?rejected by user\b")
 _DENIAL = re.compile(r"(?:exec command|patch) rejected by user\.?\s*")
@@ -43,7 +44,7 @@ _FAILED = re.compile(
     r"|apply_patch verification failed|failed in sandbox|sandbox denied|tool call error|err: |Mcp error: "
 )
 _SCRIPT_HEADER = re.compile(
-    r"Script (completed|failed|running|terminated)\b[^\n]*\n(?:.*?\n)??Output:\n?\s*", re.DOTALL
+    r"Script (completed|failed|running|terminated)\b(?: with cell ID (\w+))?[^\n]*\n(?:.*?\n)??Output:\n?\s*", re.DOTALL
 )
 _SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
 _SCRIPT_PART = re.compile(  # of an object in JavaScript: what JSON writes otherwise; one without an end is the rest
@@ -56,6 +57,7 @@ _ONLY_CALL = re.compile(r"\s*\)")  # after its one argument
 _HIDES_CALLS = re.compile(r"\btools\s*[^.\s\w]|=\s*tools\b|//|/\*")
 _SCRIPT_ESCAPE = re.compile(r'\\x[0-9a-fA-F]{2}|\\.|"', re.DOTALL)
 FAILED_SCRIPT = ("failed", "terminated")
+POLL = "write_stdin"  # asks for more of the output of a call that goes on
 _FAILED_STATES = ("failed", "declined", "incomplete")
 _APPROVED_TOOLS: tuple[str, ...] = (
     "shell",
@@ -166,7 +168,13 @@ def build_result(payload: Mapping[str, Any], tool: str | None) -> dict[str, Any]
     failed = reason is not None or success is False or (code is not None and code != 0)
     failed = failed or (code is None and success is None and bool(_FAILED.match(body)))
     _, values = drafts.result(payload.get("call_id"), tool, body, failed=failed, reason=reason, exit_code=code)
-    return {**values, "header": header.strip() or None}
+    running = {"background": session[1]} if (session := _RUNNING.search(header)) and tool != POLL else {}
+    return {**values, "header": header.strip() or None, **running}
+
+
+def polled_session(call: Mapping[str, Any]) -> str:
+    """Return the session whose output a call asks for; "" for another call."""
+    return str(object_of(call.get("arguments")).get("session_id") or "") if call.get("tool") == POLL else ""
 
 
 def is_script(payload: Mapping[str, Any]) -> bool:
@@ -176,8 +184,8 @@ def is_script(payload: Mapping[str, Any]) -> bool:
     return payload.get("name") == "wait" and '"cell_id"' in str(payload.get("arguments"))
 
 
-def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
-    """Yield a script that called nothing on record, as the one tool that it names where it names one."""
+def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the call and result of a script without a call on record: as of the one tool that it names, if it does."""
     script = call["arguments"] if isinstance(call["arguments"], str) else ""
     match = next(iter(starts), None) if len(starts := list(_SCRIPT_CALL.finditer(script))) == 1 else None
     tool, arguments = (match[1] if match else call["tool"]), call["arguments"]
@@ -189,15 +197,16 @@ def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
             value, end = parse_prefix(rest, 0)
             if _ONLY_CALL.match(rest, end) and not _HIDES_CALLS.search(_SCRIPT_PART.sub(_without_text, script)):
                 arguments = value
-    result = build_result(payload, tool)
-    header = _SCRIPT_HEADER.match(result["content"])
-    if header:
-        failed = {"status": "error"} if header[1] in FAILED_SCRIPT else {}
-        result |= {"content": result["content"][header.end() :].removeprefix("Script error:\n"), **failed}
-    if tool in _APPROVED_TOOLS and result["status"] == "ok" and result["exit_code"] is None:
+    output = extract_text(payload.get("output"))
+    if header := _SCRIPT_HEADER.match(output):
+        payload = {**payload, "output": output[header.end() :].removeprefix("Script error:\n")}
+    result = build_result({**payload, "call_id": call["call_id"]}, tool)
+    if header and header[1] in FAILED_SCRIPT:
+        result["status"] = "error"
+    is_running = "background" in result
+    if tool in _APPROVED_TOOLS and result["status"] == "ok" and result["exit_code"] is None and not is_running:
         result["unseen"] = True  # a script mostly prints what a command wrote, not how it ended
-    yield EventType.TOOL_CALL, {**call, "tool": tool, "arguments": arguments}
-    yield EventType.TOOL_RESULT, result
+    return {**call, "tool": tool, "arguments": arguments}, result
 
 
 def _without_text(match: re.Match[str]) -> str:
@@ -229,10 +238,10 @@ def _escape_as_json(match: re.Match[str]) -> str:
     return escape if escape[1] in '"\\/bfnrtu' else escape[1]
 
 
-def script_state(payload: Mapping[str, Any]) -> str:
-    """Return how a script stands, by the header that Codex puts before its output; "" without one."""
+def script_state(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return how a script stands, by the header that Codex puts before its output, and as which cell; "" without."""
     header = _SCRIPT_HEADER.match(extract_text(payload.get("output")))
-    return "" if header is None else header[1]
+    return ("", "") if header is None else (header[1], header[2] or "")
 
 
 def draft_item_call(item: Mapping[str, Any]) -> Drafts:
@@ -340,4 +349,8 @@ def _unwrap_output(output: Any) -> tuple[str, int | None, bool | None]:
         if isinstance(metadata, dict) and "output" in envelope:
             code = metadata.get("exit_code")
             return extract_text(envelope["output"]), code if isinstance(code, int) else None, success
+        if "chunk_id" in envelope and "output" in envelope:  # as a script prints what its one call returned
+            code, session = envelope.get("exit_code"), envelope.get("session_id")
+            state = f"running with session ID {session}" if code is None else f"exited with code {code}"
+            return f"Process {state}\nOutput:\n{extract_text(envelope['output'])}", None, success
     return text, None, success

@@ -22,6 +22,7 @@ from consolidator.formats.common.fields import describe_shape
 from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import PACKED, find_files
+from consolidator.formats.common.outcome import SIGNALS
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
@@ -65,6 +66,8 @@ class _Rollout:
         self._chain_digest = ""
         self._open_calls: dict[str, dict[str, Any]] = {}  # by call id
         self._scripts: dict[str, int] = {}  # open scripts of code mode, by call id: how many items were done before
+        self._cells: dict[str, tuple[dict[str, Any], int]] = {}  # likewise, with their calls, by what `wait` asks for
+        self._running: dict[str, dict[str, Any]] = {}  # results of calls that go on, by what `write_stdin` asks for
         self._seen_calls: set[str] = set()  # ids: an item that repeats a call of the model's is not another one
         self._item_calls = self._failed_items = 0
         self._model: str | None = None
@@ -168,14 +171,20 @@ class _Rollout:
         call_id = str(payload.get("call_id") or "")
         call = self._open_calls.pop(call_id, {})
         if (done_before := self._scripts.pop(call_id, None)) is not None:
-            state = items.script_state(payload)
+            state, cell = items.script_state(payload)
+            asked = str(object_of(call.get("arguments")).get("cell_id") or cell)
+            call, done_before = self._cells.pop(asked, (call, done_before))
+            if state == "running":
+                self._cells[asked] = call, done_before
             failed = state in items.FAILED_SCRIPT and not self._failed_items  # by itself, not by what it called
             self._failed_items = 0
             if failed or (state != "running" and call["tool"] == "exec" and self._item_calls == done_before):
-                yield from items.draft_script(call, payload)
+                call, result = items.draft_script(call, payload)
+                yield EventType.TOOL_CALL, call
+                yield from self._draft_result(call, result)
             return
         result = items.build_result(payload, call.get("tool"))
-        yield EventType.TOOL_RESULT, result
+        yield from self._draft_result(call, result)
         if items.is_denial(payload, result["tool"]):
             denial = {"call_id": result["call_id"], "tool": result["tool"], "arguments": call.get("arguments")}
             yield EventType.APPROVAL_DENIED, denial
@@ -183,6 +192,23 @@ class _Rollout:
             child = _parse_agent_id(result["content"])
             if child is not None:
                 yield EventType.SUBAGENT_SPAWN, {"child": child, "call_id": result["call_id"]}
+
+    def _draft_result(self, call: Mapping[str, Any], result: dict[str, Any]) -> Drafts:
+        """Yield a call's result; how a command ends that went on belongs to its own call, not to the one that asks."""
+        session = items.polled_session(call) if result["reason"] is None else ""
+        if (polled := self._running.get(session)) is not None:
+            polled["content"] += result["content"]
+            if (code := result["exit_code"]) is not None:
+                del self._running[session]
+                status, reason = result["status"], "aborted" if code in SIGNALS else None
+                end = {"status": status, "reason": reason, "exit_code": code, "content": polled["content"]}
+                result |= {"status": "ok", "exit_code": None}
+                yield EventType.TOOL_RESULT, result
+                yield EventType.POLICY_DECISION, {"decision": "call_ended", "call_id": polled["call_id"], **end}
+                return
+        elif "background" in result:
+            self._running[result["background"]] = {**result}
+        yield EventType.TOOL_RESULT, result
 
     def _draft_event(self, payload: Mapping[str, Any]) -> Drafts:
         """Yield the events that only the harness reports; messages count only if the items have none."""

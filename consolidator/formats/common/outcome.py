@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+SIGNALS = (129, 130, 137, 143, 144)  # hung up, interrupted, killed, terminated: from outside, mostly by the agent
+
 # How the tools of agent frameworks report errors, at the very start of the output.
 _TOOL_FAILURE = re.compile(
     r"""(?x)

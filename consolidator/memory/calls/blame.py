@@ -26,10 +26,11 @@ TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "m
 _SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)"
-    r"|\bcommand ['\"`]([\w./+-]+)['\"`] (?:could not be|was not|not) found",
+    r"|\bcommand ['\"`]([\w./+-]+)['\"`] (?:could not be|was not|not) found|Failed to spawn: `([\w./+-]+)`$"
+    r"|^\S*python[\d.]*: No module named ([\w-]+)",
     re.M,
 )
-_SAYS_NOT_FOUND = re.compile(r"not (?:be )?found")
+SAYS_NOT_FOUND = re.compile(r"not (?:be )?found|Failed to spawn|: No module named")
 _NOT_UNDERSTOOD = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
@@ -80,7 +81,8 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
 def find_named(commands: Sequence[Command], text: str) -> int | None:
     """Return which command an output names as not found or not understood; None where it names none."""
     text = text[:MAX_READ]
-    missing = {match[1] or match[2] for match in _NOT_FOUND.finditer(text)} if _SAYS_NOT_FOUND.search(text) else set()
+    says_so = SAYS_NOT_FOUND.search(text) is not None
+    missing = {match[match.lastindex or 0] for match in _NOT_FOUND.finditer(text)} if says_so else set()
     blamed = {match[1] for match in _NOT_UNDERSTOOD.finditer(text)}
     added = "git add" if NOTHING_ADDED.search(text) else None
     for n, command in enumerate(commands):

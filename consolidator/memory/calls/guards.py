@@ -8,7 +8,7 @@ what their names say, single letters by their program: `-n` skips the hooks of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ IGNORED_FAILURE = "ignored failure"
 REMOVED_CHECKER = "removed checker"
 CHANGED_SETTING = "changed setting"
 SUPPRESSED_RULE = "suppressed rule"
+_OUT_OF_SANDBOX = (("sandbox_permissions", "require_escalated"), ("dangerouslyDisableSandbox", True))  # arguments
 
 _OFF = r"(?:false|0|no|off|none|never|disabled?)"
 _CHECK_NOUN = (
@@ -143,6 +144,11 @@ def adds_bypass(tool: str, failing: Any, later: Any) -> bool:
         return False
     added = bypasses(line)
     return bool(added) and not added <= bypasses(shell_command(tool, failing) or str(failing))
+
+
+def leaves_sandbox(arguments: Any) -> bool:
+    """Whether a call asks to run without the limits that its harness sets."""
+    return isinstance(arguments, Mapping) and any(arguments.get(key) == value for key, value in _OUT_OF_SANDBOX)
 
 
 def switches_off_check(tool: str, arguments: Any) -> bool:

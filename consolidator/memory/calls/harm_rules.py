@@ -67,7 +67,7 @@ KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     vue-tsc npm-check-updates depcheck tsup c8 nyc ava markdownlint openapi-typescript graphql-codegen wrangler vercel
     netlify firebase serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn
     gunicorn jupyter poetry build twine pip-audit bandit coverage sphinx-build mkdocs sqlfluff yamllint ansible-lint
-    alembic cookiecutter create-react-app create-next-app create-vite changeset semantic-release
+    ty oxfmt alembic cookiecutter create-react-app create-next-app create-vite changeset semantic-release
     """
 )
 BUILDERS = word_set("make cmake ninja install.sh setup.sh configure")

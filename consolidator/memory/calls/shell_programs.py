@@ -113,7 +113,7 @@ WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "uvx": (frozenset({"--from", "--with", "-p", "--python"}), 0),
 }
 PROVIDERS = frozenset(
-    {"npx", "bunx", "pnpx", "uvx", "python", "pypy"}
+    {"npx", "bunx", "pnpx", "uvx", "corepack", "python", "pypy"}
 )  # wrappers without which the program is not there
 _RUN_VALUES = frozenset(
     {"--with", "--python", "-p", "--extra", "--group", "--package", "--directory", "--project", "--env"}
@@ -133,6 +133,7 @@ RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "yarn": {"exec": frozenset(), "dlx": frozenset()},
     "mise": {"exec": frozenset(), "x": frozenset()},
     "asdf": {"exec": frozenset()},
+    "fnm": {"exec": frozenset({"--using"})},
     "op": {"run": frozenset({"--env-file"})},
     "dotenv": {"run": frozenset({"-f"})},
 }

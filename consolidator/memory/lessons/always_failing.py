@@ -145,7 +145,7 @@ def _learn_runners(history: History) -> Iterator[Lesson]:
         failures[failed.called, lacks].add(session, call)
         later = [s for each in session.calls[position + 1 : position + 3] for s in each.segments if s.ok and s.wrappers]
         cure = next((s for s in later if s.operation == failed.operation and not s.is_hostile), None)
-        if cure is not None and cure.bare_call != failed.bare_call:
+        if cure is not None and cure.bare_call not in (None, failed.bare_call):
             cures[failed.called, lacks][cure.bare_call] += 1
     for (program, lacks), cases in sorted(failures.items()):
         counts = cures[program, lacks]
@@ -181,6 +181,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         if key[0] == "path":  # which tool looked for it does not matter
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
+            reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
             counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
     if not counts.total():
         return None
@@ -215,8 +216,10 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     elif kind == "lone":
         line = f"{code(names[0])} of a file, alone, is refused here ({counts}): use the {instead} tool."
     elif kind == "wrapper":
-        works = ", ".join(map(code, _operations_without(history, *names)))
-        cure = f"; without {code(names[0])} it works: {works}" if works else ""
+        others = _operations_without(history, *names)
+        if instead is None and others and any(f.segment is not None and names[0] in f.segment.prefix for f in failures):
+            instead = others[0]  # another one brings the program
+        cure = f"; without {code(names[0])} it works: {', '.join(map(code, others))}" if others else ""
         line = f"{code(f'{names[0]} {names[1]} …')} {always} fails ({counts}){cure}."
     else:
         cure = f"; {code(instead)} then worked" if instead else ""
@@ -270,9 +273,9 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             ]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
-                shown = " ".join([match.bare_call, *match.options[:2]]) if is_flag else match.shown
-                if is_missing:
-                    shown = match.bare_call  # whatever it was given
+                shown = match.bare_call if is_missing or is_flag else match.shown  # if missing, whatever it was given
+                if is_flag and shown is not None:
+                    shown = " ".join([shown, *match.options[:2]])
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
@@ -320,7 +323,8 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
         counts.update(
             segment.bare_call
             for segment in call.segments
-            if segment.ok and segment.program == program and wrapper not in segment.wrappers and not segment.is_hostile
+            if segment.ok and segment.program == program and wrapper not in segment.wrappers
+            if segment.bare_call is not None and not segment.is_hostile
         )
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
 

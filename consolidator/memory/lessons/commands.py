@@ -136,13 +136,13 @@ def _collect(history: History) -> dict[str, _Command]:
             command.is_judged |= not segment.piped
             if segment.ok:
                 command.worked.add(session, call)
-                command.prefixes[segment.bare_call.removesuffix(operation)] += 1
+                command.prefixes.update([segment.bare_call.removesuffix(operation)] if segment.bare_call else [])
                 if segment.shown is not None:
                     command.calls[segment.shown] += 1
                 command.places.update(_places(session, call, segment))
                 if len(call.segments) == 1 and call.seconds is not None:
                     command.seconds.append(call.seconds)
-            elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
+            elif all(wrapper in TRANSPARENT_WRAPPERS or wrapper in segment.prefix for wrapper in segment.wrappers):
                 command.failed += 1
                 command.failed_places.update(_places(session, call, segment))
     return commands
@@ -160,7 +160,7 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS:
+        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS and command.prefixes:
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))

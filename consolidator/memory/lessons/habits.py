@@ -195,12 +195,13 @@ def _index(history: History) -> Iterator[Lesson]:
     places = {}
     for name, paths in used.items():
         best = most_common(paths)
-        if _TEST.sub("", name.partition(".")[0].lower()) in _NO_TWIN:
-            continue  # a name that any folder may have
+        is_usual = _TEST.sub("", name.partition(".")[0].lower()) in _NO_TWIN  # a name that any folder may have
         enough = 1 if _SEVERAL_WORDS.search(name.rpartition(".")[0]) else 2
-        if paths[best] >= max(enough, 2 * (paths.total() - paths[best])):
+        if not is_usual and paths[best] >= max(enough, 2 * (paths.total() - paths[best])):
             places[name] = best
-    ranked = sorted(places, key=lambda name: (-used[name].total(), name))[: 2 * MAX_INDEX]
+        else:
+            places |= {path: path for path in paths if path.count("/") > is_usual}
+    ranked = sorted(places, key=lambda name: (-used[name].total() if name in used else 0, name))[: 2 * MAX_INDEX]
     ranked = [name for name in ranked if name_harm(places[name]) is None][:MAX_INDEX]
     if ranked:
         yield Cases().build_lesson(

@@ -39,12 +39,7 @@ class TracedSession:
 
     def relative(self, path: str | None) -> str | None:
         """Return a path as seen from the project's folder: "" for the folder itself; as it is where it lies outside."""
-        if path is None:
-            return None
-        path = plain_path(path, self.base)
-        if self.base is not None and (path == self.base or path.startswith(self.base + "/")):
-            return _WORKTREE.sub("", path[len(self.base) + 1 :])
-        return path
+        return None if path is None else path_below(path, self.base)
 
     def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
         """Return the next calls from an index on that do something, with their indexes."""
@@ -148,6 +143,13 @@ class Cases:
             evidence=tuple((session.session_id, call.seq) for session, call in latest[:MAX_EVIDENCE]),
             **values,
         )
+
+
+def path_below(path: str, base: str | None) -> str:
+    """Return a path as seen from a folder: "" for the folder itself; as it is where it lies outside."""
+    path = plain_path(path, base)
+    is_below = base is not None and (path == base or path.startswith(base + "/"))
+    return _WORKTREE.sub("", path[len(base or "") + 1 :]) if is_below else path
 
 
 def is_inside(path: str | None) -> bool:

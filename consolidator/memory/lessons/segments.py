@@ -30,11 +30,12 @@ _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
+_SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
-    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
+    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
     "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
@@ -79,9 +80,10 @@ class Segment:
         return self.prefix + self.call
 
     @property
-    def bare_call(self) -> str:
-        """The operation alone, with what it needs before it, unless that holds what was left out."""
-        return self.operation if _LEFT_OUT.search(self.prefix) else self.prefix + self.operation
+    def bare_call(self) -> str | None:
+        """The operation alone, with what it needs before it; None where that has a part that was left out."""
+        prefix = _SECRETS.sub("", self.prefix)
+        return None if _LEFT_OUT.search(prefix) else prefix + self.operation
 
     @property
     def shown(self) -> str | None:

@@ -25,7 +25,7 @@ from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
-from consolidator.memory.lessons.history import code, segment_purpose
+from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
     Segment,
@@ -81,7 +81,7 @@ def unwrap_line(lesson: Lesson, line: str) -> str | None:
     wrapper, program = r"\s+".join(map(re.escape, match["wrapper"].split())), re.escape(match["program"])
     plain = re.sub(rf"(^|&&|\|\||[;|&\n])(\s*){wrapper}\s+(?={program}(?:\s|$))", r"\1\2", line)
     before, after = split_line(line, None)[0], split_line(plain, None)[0]
-    is_same = [(each.call, each.link) for each in before] == [(each.call, each.link) for each in after]
+    is_same = [(each.full_call, each.link) for each in before] == [(each.full_call, each.link) for each in after]
     return plain if plain != line and is_same and not any(_matches(lesson, each) for each in after) else None
 
 
@@ -228,13 +228,15 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
         index = lesson.match.get("index", {})
         for path in (plain_path(path, project) for path in paths):
             name = path.rstrip("/").rsplit("/", 1)[-1]
-            place = index.get(name) or _find_other_ending(index, path)
-            if place is None:
-                continue
-            if not path.endswith(place):
-                yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
-            elif project and is_absolute(path) and not path.startswith(project):
+            below = path_below(path, project)
+            place = index.get(name) or _find_other_ending(index, path) or _find_below_another_root(index, below)
+            has_place = place is not None and f"/{path}".endswith(f"/{place}")
+            if place in (None, below) or (has_place and not project):
+                continue  # it is not there, or may be that one
+            if has_place and is_absolute(below):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
+            else:
+                yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
     for lesson in lessons:
         root = str(lesson.match.get("path"))
         moved = [plain_path(path)[len(root) :] for path in paths if plain_path(path).startswith(f"{root}/")]
@@ -249,6 +251,12 @@ def _find_other_ending(index: dict[str, str], path: str) -> str | None:
     stem = path.rpartition(".")[0]
     places = [place for place in index.values() if stem and f"/{stem}".endswith("/" + place.rpartition(".")[0])]
     return places[0] if len(places) == 1 else None
+
+
+def _find_below_another_root(index: dict[str, str], path: str) -> str | None:
+    """Return the file of a name that several have, if a path outside the project ends in all of its own."""
+    ends = (path.split("/", depth)[-1] for depth in range(1, path.count("/"))) if is_absolute(path) else ()
+    return next((index[end] for end in ends if end in index), None)
 
 
 def _matches(lesson: Lesson, segment: Segment) -> bool:
@@ -272,6 +280,8 @@ def _told_of(lesson: Lesson, segment: Segment) -> Told:
         return Told(lesson, f"{called} of a file, alone, is refused here: use the {lesson.instead} tool for {path}.")
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
+    if lesson.match["wrapper"] in segment.prefix:  # which brings the program: without it there is none
+        return Told(lesson, lesson.line, lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
     counts = f"{lesson.failures} of {lesson.failures + lesson.successes}"
     return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.shown)}.", segment.shown)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.blame import find_named
+from consolidator.memory.calls.blame import SAYS_NOT_FOUND, find_named
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
@@ -26,7 +26,7 @@ from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t13"
+TRACE_VERSION = "t14"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -205,7 +205,9 @@ class TraceFold:
         if call.is_unseen:
             segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]
-        may_mask = bool(hidden) or "not found" in text  # a shell's own word outweighs a status that a loop or `;` hides
+        may_mask = (
+            bool(hidden) or SAYS_NOT_FOUND.search(text) is not None
+        )  # a shell's own word outweighs a status that a loop or `;` hides
         masked = call.ok and may_mask and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):
             masked = masked or shows_failure(text)

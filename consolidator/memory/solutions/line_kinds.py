@@ -87,7 +87,7 @@ _DECISIVE = (  # of a program, its options and names: two such failures say as m
     r"unrecogni[sz]ed subcommand",
     r"(?:unknown|illegal|invalid) (?:option|flag|command|skill)",
     r"no such (?:sub-?)?command",
-    r"(?:script|command) not found|missing script|no task \S+ found",
+    r"(?:script|command) not found|missing script|no task \S+ found|failed to spawn: (?=[`'\"])",
     r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
     r"is not recogni[sz]ed as|does not exist",
 )

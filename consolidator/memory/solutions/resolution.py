@@ -30,6 +30,7 @@ _GIT_SAYS = re.compile(
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
     re.IGNORECASE | re.MULTILINE,
 )
+_NOT_PERMITTED = re.compile(r"\bE(?:PERM|ACCES)\b|not permitted|permission denied|read-only file", re.IGNORECASE)
 _UNUSABLE = re.compile(
     r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
     r"|(?:is|are) (?:disabled|not available)|unable to locate",
@@ -82,6 +83,8 @@ def grade_resolution(
     """Return how certain it is that a successful call resolves an error; `arguments` are those of the failed call."""
     if guards.adds_bypass(later.call.tool, arguments.get("command", ""), later.call.arguments):
         return ResolutionGrade.NONE
+    if guards.leaves_sandbox(later.call.arguments) and _NOT_PERMITTED.search(record.headline):
+        return ResolutionGrade.NONE  # that is the cure, whatever else the call does otherwise
     match = later.match(record, failing)
     if match and _leaves_out(record, failing, arguments.get("command", ""), later):
         return ResolutionGrade.NONE

@@ -452,6 +452,62 @@ def test_a_script_that_goes_on_is_followed_by_its_items(tmp_path: Path) -> None:
     assert read(tmp_path, *lines[:2]).payloads(EventType.TOOL_CALL) == []
 
 
+def printed(**values: object) -> str:
+    return json.dumps({"chunk_id": "a1", "wall_time_seconds": 0.3, **values})
+
+
+def test_a_script_that_prints_the_whole_result_tells_how_its_command_ended(tmp_path: Path) -> None:
+    text = 'const r = await tools.exec_command({"cmd":"make test"}); text(JSON.stringify(r))'
+    log = read(
+        tmp_path, meta(), script("c1", text), script_output("c1", "completed", printed(exit_code=2, output="1 failed"))
+    )
+    result = log.only_payload(EventType.TOOL_RESULT)
+    assert (result["status"], result["exit_code"], result["content"]) == ("error", 2, "1 failed")
+    assert "unseen" not in result
+
+
+@pytest.mark.parametrize("in_code_mode", [True, False])
+@pytest.mark.parametrize(("code", "status", "reason"), [(1, "error", None), (0, "ok", None), (130, "error", "aborted")])
+def test_how_a_call_ends_that_is_polled_belongs_to_that_call(
+    tmp_path: Path, in_code_mode: bool, code: int, status: str, reason: str | None
+) -> None:
+    steps = [
+        ("exec_command", {"cmd": "make test"}, "running with session ID 7", {"session_id": 7}, "begun\n"),
+        ("write_stdin", {"session_id": 7, "chars": ""}, "running with session ID 7", {"session_id": 7}, "goes on\n"),
+        ("write_stdin", {"session_id": 7, "chars": ""}, f"exited with code {code}", {"exit_code": code}, "ended"),
+    ]
+    lines = [meta()]
+    for number, (tool, arguments, state, values, out) in enumerate(steps):
+        if in_code_mode:
+            text = f"text(JSON.stringify(await tools.{tool}({json.dumps(arguments)})))"
+            told = printed(**values, output=out)
+            lines += [script(f"c{number}", text), script_output(f"c{number}", "completed", told)]
+        else:
+            asked = {"type": "function_call", "name": tool, "arguments": json.dumps(arguments), "call_id": f"c{number}"}
+            lines += [wrap("response_item", asked)]
+            lines += [output(f"c{number}", f"Chunk ID: a1\nProcess {state}\nOutput:\n{out}")]
+    log = read(tmp_path, *lines)
+    assert [result["status"] for result in log.payloads(EventType.TOOL_RESULT)] == ["ok"] * 3
+    end = log.only_payload(EventType.POLICY_DECISION)
+    assert (end["decision"], end["call_id"], end["exit_code"]) == ("call_ended", "c0", code)
+    assert (end["status"], end.get("reason"), end["content"]) == (status, reason, "begun\ngoes on\nended")
+
+
+def test_a_script_that_is_waited_for_is_the_call_that_it_names(tmp_path: Path) -> None:
+    wait = {"type": "function_call", "name": "wait", "call_id": "w1", "arguments": '{"cell_id":"5"}'}
+    log = read(
+        tmp_path,
+        meta(),
+        script("c1", 'text(JSON.stringify(await tools.exec_command({"cmd":"make"})))'),
+        script_output("c1", "running with cell ID 5", ""),
+        wrap("response_item", wait),
+        script_output("w1", "completed", printed(exit_code=2, output="no rule")),
+    )
+    assert log.only_payload(EventType.TOOL_CALL)["arguments"] == {"cmd": "make"}
+    result = log.only_payload(EventType.TOOL_RESULT)
+    assert (result["call_id"], result["status"], result["content"]) == ("c1", "error", "no rule")
+
+
 def test_a_command_that_a_person_ran_is_no_call_of_the_agent(tmp_path: Path) -> None:
     log = read(tmp_path, meta(), command("ls", source="user_shell"))
     assert log.only_payload(EventType.POLICY_DECISION)["command"] == "ls"

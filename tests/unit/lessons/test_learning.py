@@ -17,7 +17,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
+from consolidator.memory.lessons.telling import answer_failure, unwrap_line, warn_before, warning_words
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from tests.unit.lessons.traced import HOME, START, CallLog
 
@@ -191,6 +191,34 @@ def test_a_program_that_a_shell_does_not_find_failed_whatever_the_status() -> No
         log.run("for f in a b; do jq . $f.json; done", "bash: line 1: jq: command not found\n" * 2)
 
     assert [lesson.key for lesson in of_kind(learn(3, write), "always_fails")] == ["program jq"]
+
+
+def test_a_program_that_a_runner_cannot_start_is_told_with_the_one_that_brings_it() -> None:
+    def write(log: CallLog) -> None:
+        log.run("uv run ty check src/cart.py 2>&1 | tail -5", "error: Failed to spawn: `ty`\n  Caused by: No such file")
+        log.run("ls").run("git fetch").run("git merge").run("uvx ty check . 2>&1 | tail -5", "All checks passed!")
+
+    lessons = learn(2, write)
+    [lesson] = of_kind(lessons, "always_fails")
+    assert lesson.line == (
+        "`uv run ty …` always fails (2 of 2: Failed to spawn); without `uv run` it works: `uvx ty check`."
+    )
+    told = warn_before(lessons, "Bash", {"command": "uv run ty check tests"})
+    assert told is not None
+    assert (told.text, told.call) == (lesson.line, "uvx ty check")
+    assert unwrap_line(lesson, "uv run ty check tests") is None  # alone it is not there
+
+
+def test_a_command_is_told_as_it_ran() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("vitest run a.test.ts", "zsh:1: command not found: vitest")
+        for name in "bcd":
+            log.run(f"corepack pnpm exec vitest run {name}.test.ts", "1 passed")
+        for name in "bcde":
+            log.run(f"yarn exec --cwd={name * 90} vitest run {name}.test.ts", "1 passed")
+        log.fail("corepack pnpm exec vitest run d.test.ts", "1 failed")
+
+    assert of_kind(learn(2, write), "command")[0].line == "Tests: `corepack pnpm exec vitest` (worked 14 of 18)."
 
 
 def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
@@ -485,6 +513,10 @@ def test_twins_and_follow_ups_of_a_change_are_told() -> None:
         (f"{HOME}/lib/checkout-flow.ts", "api/src/checkout-flow.ts"),
         (f"{HOME}/api/src/checkout-flow.tsx", "api/src/checkout-flow.ts"),
         ("/home/other/api/src/checkout-flow.ts", f"{HOME}/api/src/checkout-flow.ts"),
+        ("/home/other/api/src/server.ts", f"{HOME}/api/src/server.ts"),
+        ("/home/other/src/server.ts", None),
+        (f"{HOME}/shop/api/src/checkout-flow.ts", "api/src/checkout-flow.ts"),  # a folder too many
+        (f"{HOME}/.claude/worktrees/a/api/src/checkout-flow.ts", None),  # it is gone from there, too
         (f"{HOME}/api/src/checkout-flow.ts", None),  # it is gone
         (f"{HOME}/web/flow.ts", None),
         (f"{HOME}/web/server.ts", None),  # a name of one word is another file's, too

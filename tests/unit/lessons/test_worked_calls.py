@@ -126,3 +126,11 @@ def test_a_call_that_never_worked_is_not_kept() -> None:
 def test_failures_are_counted() -> None:
     log = CallLog("s1").fail("make deploy", "error: it is down").run("make deploy", "done")
     assert learn(log)["make deploy"][0].line.startswith("`make deploy` in the project root (worked 1 of 2)")
+
+
+def test_a_call_whose_program_could_not_be_started_did_not_work() -> None:
+    log = CallLog("s1").run(
+        "(uv run ty check a.py 2>&1 | tail -5) || true", "error: Failed to spawn: `ty`\n  Caused by"
+    )
+    log.run("uv run python -m ty check a.py | tail", "/w/.venv/bin/python3: No module named ty")
+    assert "ty check" not in learn(log)

@@ -473,6 +473,20 @@ def test_a_call_that_skips_a_check_resolves_nothing(failing: str, bypass: str) -
     assert session[index].status == "open"
 
 
+@pytest.mark.parametrize("outside", [{"sandbox_permissions": "require_escalated"}, {"dangerouslyDisableSandbox": True}])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("Error: listen EPERM: operation not permitted 127.0.0.1", "open"), ("error: 2 tests failed", "resolved")],
+)
+def test_what_the_sandbox_refused_is_resolved_by_no_call_outside_it(
+    outside: dict[str, Any], error: str, status: str
+) -> None:
+    session = TrackedSession()
+    index = session.run_failing("vitest run a.test.ts", error)
+    session.call("bash", {"command": "CI=1 vitest run a.test.ts", **outside})
+    assert session[index].status == status
+
+
 def test_a_probe_that_nothing_was_installed_for_stays_noise() -> None:
     session = TrackedSession()
     probe = session.run_failing("which zip", "Exit code 1")
