@@ -64,7 +64,7 @@ class Database:
 
     def _open_pools(self, size: int, *, wait: float) -> None:
         self.pool = ConnectionPool(self._connect, size, wait)
-        self.step_pool = ConnectionPool(self._connect_for_steps, size, wait)
+        self.step_pool = ConnectionPool(self._connect_for_steps, max(size // 2, 1), wait)
 
     async def _connect_for_steps(self) -> Connection:
         driver = await self._connect(PLAN_ONCE)

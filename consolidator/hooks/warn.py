@@ -20,6 +20,7 @@ MAX_FILE = 64 << 10  # bytes of the warnings, and of what was said
 MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of an agent that answers a night's question
 DIRECTORY, WARNINGS, WARNED = "hooks", "warnings", "warned"
 HEADER = b"consolidator warnings 1"
+_NO_PATTERNS = ("case", "[[", "[", "noglob")  # commands whose words zsh takes as they are
 _BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
 _BEFORE_COMMANDS += ("time", "sudo", "nohup", "command", "exec", "env")
 CORRECTED_CLIENTS = ("claude-code",)  # that let a hook change a call's input and ask the person
@@ -110,7 +111,7 @@ def concerns(
         named = tool_input.get("skill", tool_input.get("command"))
         return body.get("tool_name") == "Skill" and named == match.get("skill")
     line = tool_input.get("command")
-    if isinstance(line, list) and line:
+    if isinstance(line, list) and line and match.get("kind") != "pattern":
         line = line[-1]  # ["bash", "-lc", ...]
     if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):
         return False
@@ -150,7 +151,7 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
     if kind == "program":
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
     if kind == "pattern":
-        return any(word[0] == "-" and "=*" in word for word in words)
+        return words[0] not in _NO_PATTERNS and any(word[0] == "-" and "=*" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     if kind == "flag":

@@ -16,6 +16,8 @@ class _LazyPattern:
         self.pattern, self.flags = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         value = getattr(re.compile(self.pattern, self.flags), name)
         setattr(self, name, value)
         return value

@@ -20,6 +20,7 @@ from consolidator.memory.observations.doubts import CODE
 from consolidator.memory.observations.observation import CHANGED, HELD, KnownObservation, ProjectWords, is_changed
 from consolidator.memory.text.similarity import content_words
 from consolidator.models.audience import OWNER
+from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, lessons
 
 MAX_KNOWN = 10  # lines that a question shows for a session
@@ -98,13 +99,14 @@ async def load_held(database: Database, session: SessionContext) -> list[KnownOb
         rows = await lessons.list_lessons(conn, OWNER, project, limit=_MAX_READ, agent_alone=alone)
         errors = await injections.list_met_errors(conn, session.agent, project, limit=_MAX_READ)
         facts = await injections.list_standing_facts(conn, session.agent, project, KINDS, now=now, limit=_MAX_READ)
-    lines = [row.line for row in rows if row.harm is None]
+        others = await find_facts_of_others(conn, [fact.id for fact in facts])
+    lines = [row.line for row in rows if row.harm is None and row.withheld is None]
     lines += [str(row.body["line"]) for row in errors if row.confirmed]
     held = [KnownObservation("", "", line, line, HELD) for line in dict.fromkeys(map(_shorten, lines))]
     held += [
         KnownObservation(fact.subject, fact.predicate, fact.value, fact.sentence, fact.kind)
         for fact in facts
-        if fact.project == project and is_relation(fact.predicate)
+        if fact.project == project and fact.id not in others and is_relation(fact.predicate)
     ]
     return [item for item in held if text_harm(item.sentence) is None]
 

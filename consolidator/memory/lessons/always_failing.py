@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
-from consolidator.memory.calls.tool_kinds import INLINE_CODE_OPTIONS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import lacking_key
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, failed_segment, most_common
@@ -35,6 +35,8 @@ _MISSING = "no such file"
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
+_PLAIN_RUNNER = re.compile(r"(?:[A-Za-z][\w.]* ){1,3}")  # no option, which may name a package, and no assignment
+MAX_KEY = 120
 _KINDS = ("wrapper", "program", "skill", "flag", "path", "lone")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
@@ -90,7 +92,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
 
 def is_lone(segments: Sequence[Segment]) -> bool:
     """Whether a line only hands a file to one program: a tool may do that, too."""
-    return len(segments) == 1 and bool(segments[0].paths)
+    is_one = len(segments) == 1 and segments[0].program in tool_kinds.INSPECTING_PROGRAMS
+    return is_one and bool(segments[0].paths)
 
 
 def learn_always_failing(history: History) -> list[Lesson]:
@@ -145,7 +148,7 @@ def _learn_runners(history: History) -> Iterator[Lesson]:
         failures[failed.called, lacks].add(session, call)
         later = [s for each in session.calls[position + 1 : position + 3] for s in each.segments if s.ok and s.wrappers]
         cure = next((s for s in later if s.operation == failed.operation and not s.is_hostile), None)
-        if cure is not None and cure.bare_call not in (None, failed.bare_call):
+        if cure is not None and cure.bare_call not in (None, failed.bare_call) and _PLAIN_RUNNER.fullmatch(cure.prefix):
             cures[failed.called, lacks][cure.bare_call] += 1
     for (program, lacks), cases in sorted(failures.items()):
         counts = cures[program, lacks]
@@ -153,7 +156,7 @@ def _learn_runners(history: History) -> Iterator[Lesson]:
             instead = most_common(counts)
             yield cases.build_lesson(
                 "always_fails",
-                f"runner {program}",
+                f"runner {program} {lacks}"[:MAX_KEY],
                 f"{code(instead)} finds what {code(program)} does not ({counts[instead]} of {len(cases)} times).",
                 3.0 * len(cases),
                 failures=len(cases),
@@ -295,7 +298,7 @@ def _replaces(segment: Segment, missing: Segment) -> bool:
     if segment.is_trivial or segment.program == missing.program:
         return False
     words, others = segment.call.split()[1:], missing.call.split()[1:]
-    is_code = words[:1] == others[:1] and set(words[:1]) <= INLINE_CODE_OPTIONS
+    is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
     return bool(others) and (words == others or (is_code and segment.program.startswith(missing.program[:3])))
 
 

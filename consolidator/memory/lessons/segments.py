@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -22,7 +23,10 @@ from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
-MAX_READ = 60_000  # characters of a line, and of an output, that are read for what the shell says
+MAX_READ = 60_000  # characters of an output that are read for what the shell says
+MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
+_QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
+_IS_NAME = re.compile(r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=")  # `[slug].astro`, `path?ref=main`
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
@@ -140,9 +144,12 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
 
 def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
     """Return where a line has, not in quotes, options whose value is a pattern, as `--include=*.py`, or these words."""
+    if len(line) > MAX_SPLIT or "<<" in line:
+        return []
     alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*"])
     spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
-    return [span for span in spans if not any(line[: span.start()].count(mark) % 2 for mark in "'\"")]
+    quoted = [match.span() for match in _QUOTED.finditer(line)]
+    return [span for span in spans if not any(start < span.start() < end for start, end in quoted)]
 
 
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
@@ -150,11 +157,12 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
 
     None where the word may mean files: that there are none is what the call was about.
     """
-    for word in (match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ]) if len(line) <= MAX_READ):
+    for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
         spans = find_patterns(line, word)
         at = next((m.start() for m in spans if m[0] == word), None)
-        if at is not None and ("*" not in word or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
-            for match in reversed(spans):
+        is_name = "*" not in word and _IS_NAME.search(word) is not None
+        if at is not None and (is_name or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
+            for match in reversed([span for span in spans if span.start() == at or span[0] != word]):
                 line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
             return word, line
     return None

@@ -23,6 +23,7 @@ from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, quote_pattern, split_line
 from consolidator.memory.solutions.error_line import shows_failure
+from consolidator.memory.solutions.line_kinds import NO_MATCH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
@@ -41,7 +42,7 @@ _BOOKKEEPING = re.compile(
     r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
 )
 REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: the tool to use, or what is refused
-    r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the ([A-Z]\w+) tool\b"
+    r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the (Read|Grep|Glob) tool\b(?=[^\n]{0,300}\Z)"
     r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
 NO_MATCHES = "shell: no matches found"
@@ -211,7 +212,8 @@ class TraceFold:
         masked = call.ok and may_mask and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):
             masked = masked or shows_failure(text)
-        is_unquoted = quote_pattern(line, text) is not None  # the program did not run, whatever came after it
+        # The program did not run, whatever came after it; of a call that worked another's output may say so, too.
+        is_unquoted = (not call.ok or NO_MATCH.match(text) is not None) and quote_pattern(line, text) is not None
         if masked := masked or (call.ok and is_unquoted):
             traced.ok = False
         if traced.ok is not None:

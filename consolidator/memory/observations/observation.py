@@ -37,7 +37,7 @@ from consolidator.memory.observations.doubts import (
 )
 from consolidator.memory.observations.origins import is_repeated, is_told, projects_calls
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.similarity import content_words
+from consolidator.memory.text.similarity import content_words, is_negated
 
 OBSERVATION = "observation"  # the kind of a candidate and of a fact
 HELD = "held"  # of a line that a program made of calls: a model is not asked for it
@@ -142,7 +142,7 @@ def read_observations(
         return proposals
     lines = chunk.named_lines()
     by_name = {item.name: item for item in known if item.is_observation}
-    held = [content_words(item.sentence) for item in known if item.kind == HELD]
+    held = [(content_words(item.sentence), is_negated(item.sentence)) for item in known if item.kind == HELD]
     reader = _Reader(chunk, source, proposals, chunk.origins.vouched | project_words.typed)
     for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
         reason = strip_invisible(" ".join(str(stated["sentence"]).split()))
@@ -157,7 +157,7 @@ def read_observations(
             sentence = f"{happened} {REASON} {reason}"
         item = KnownObservation(subject, f"observed_{stated['kind']}", value, sentence)
         words = content_words(reason)
-        if any(len(words & line) >= MOST_WORDS * len(words) for line in held):
+        if any(no >= is_negated(reason) and len(words & line) >= MOST_WORDS * len(words) for line, no in held):
             reader.reject(item, line, HELD_ALREADY)
         elif reader.add(item, stated, line, proofs, reason=reason):
             by_name.pop(item.name, None)  # said again in the same words: no doubt is left

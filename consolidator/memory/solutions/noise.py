@@ -11,7 +11,28 @@ from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.symbols import shell_command
 
-_EDGE = 300  # characters at the start, or the end, in which a status stands
+_EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
+_REASONS = (
+    ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
+    (
+        "rejected",
+        re.compile(
+            r"user (?:doesn't|does not) want to|(?:rejected|denied|declined) by (?:the )?user|user"
+            r" (?:has )?(?:rejected|denied|declined)|permission to use .{1,80} (?:has been )?denied"
+            r"|tool use was rejected",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    ),
+    (
+        "aborted",
+        re.compile(
+            r"^\W*(?:command|operation|request|tool(?: call| execution)?|execution)?\s*(?:was |has been )?"
+            r"(?:aborted|interrupted|cancell?ed)(?: by (?:the )?user| for tool use)?\W*$|interrupted by (?:the )?user"
+            r"|aborted by (?:the )?user",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+    ),
+)
 _REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
 _EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
@@ -20,8 +41,12 @@ _EXIT_STATUS = re.compile(
 
 def noise_reason(call: CompletedCall, text: str) -> str | None:
     """Return why a failed call with the result `text` teaches nothing; None where it is an error."""
-    if call.reason in ("rejected", "aborted", "cascade"):  # as its format tells
+    if call.reason in ("rejected", "aborted", "cascade"):
         return call.reason
+    start = text[:_EDGE]
+    for reason, pattern in _REASONS:  # few formats say why a call did not run
+        if pattern.search(start):
+            return reason
     if _REPORT.match(text):
         return "report"
     return "found nothing" if _is_empty_search(call, text) else None

@@ -89,8 +89,9 @@ def _without_keys(operands: Iterable[str]) -> list[str]:
 
 
 def is_substitute(failing: Operation, later: Operation) -> bool:
-    """Whether another program of a shell was given the same operand."""
-    is_another = later.kind == "shell" and failing.program != later.program
+    """Whether another program of a shell was given the same operand, to do something alike with it."""
+    is_another = later.kind == "shell" and failing.program != later.program and failing.inspects == later.inspects
+    is_another = is_another and later.program not in tool_kinds.FILE_PROGRAMS | {"git", "gh", "hub"}
     return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 

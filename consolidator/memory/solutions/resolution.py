@@ -31,11 +31,6 @@ _GIT_SAYS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_PERMITTED = re.compile(r"\bE(?:PERM|ACCES)\b|not permitted|permission denied|read-only file", re.IGNORECASE)
-_UNUSABLE = re.compile(
-    r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
-    r"|(?:is|are) (?:disabled|not available)|unable to locate",
-    re.IGNORECASE,
-)
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
 _IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
@@ -93,7 +88,7 @@ def grade_resolution(
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
     is_near = later.call.index - record.index <= SUBSTITUTE_WINDOW
-    if is_near and _UNUSABLE.search(record.headline) and is_substitute(failing, later.operations[0]):
+    if is_near and missing_command(record.headline) == failing.program and is_substitute(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
 

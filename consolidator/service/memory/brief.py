@@ -439,7 +439,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
         return by_lesson
     if (mended := await _find_bound_fix(database, scope, situation, tokens) or by_lesson) is not None:
         return mended
-    observed = await _find_observed(database, scope, f"{error}\n{arguments}")
+    observed = await _find_observed(database, scope, error)
     items = [item for item in map(observation_item, observed) if item.citation.strip("[]") not in situation.shown]
     return _render("failure", FAILED_HERE_NOTE, [Section("", items[:1])], tokens)
 

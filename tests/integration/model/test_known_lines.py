@@ -10,8 +10,9 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.model.prior import MAX_HELD, MAX_KNOWN_TOKENS, Prior
+from consolidator.jobs.model.prior import MAX_HELD, MAX_KNOWN_TOKENS, Prior, load_held
 from consolidator.llm.tokens import count_tokens
+from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.observations.observation import HELD, HELD_ALREADY, KnownObservation, ProjectWords
 from consolidator.models.event import NewEvent
@@ -122,3 +123,16 @@ def test_what_programs_hold_takes_a_few_lines_of_the_calls_that_were_made() -> N
     assert sum(f"`{call}`" in hint for call in calls) == MAX_HELD
     assert count_tokens(hint) <= MAX_KNOWN_TOKENS
     assert "part" not in prior.hint([TranscriptChunk((lines[0],))], 2400)
+
+
+async def test_what_another_person_said_is_not_shown_in_the_owners_question(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for peer, words in (("bob", "We use pnpm."), (None, "We use Postgres.")):
+        await log_events(
+            database, str(peer), [user_message(words), assistant_response("Noted.")], project=SHOP, peer=peer
+        )
+    clock.advance(timedelta(days=1))
+    await run_job(database, settings)
+    held = [item.sentence for item in await load_held(database, SessionContext("s", "s", "coder", SHOP))]
+    assert [any(word in sentence for sentence in held) for word in ("pnpm", "Postgres")] == [False, True]

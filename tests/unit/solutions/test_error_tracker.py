@@ -100,6 +100,22 @@ def test_another_program_near_by_on_the_same_operand_is_a_substitute() -> None:
     assert (session[failing].rule, session[failing].resolver_index) == ("same-operation", same)
 
 
+@pytest.mark.parametrize(
+    ("failed", "error", "later"),
+    [
+        ("npm publish pkg", "publish is disabled by admin: needs approval", "twine upload pkg"),
+        ("curl -O https://corp/x", "network access is disabled by policy", "wget https://corp/x"),
+        ("jq . data/a.json", "zsh: command not found: jq", "rm data/a.json"),
+        ("prettier src/a.ts", "zsh: command not found: prettier", "git add src/a.ts"),
+    ],
+)
+def test_only_a_program_that_is_not_there_has_a_substitute(failed: str, error: str, later: str) -> None:
+    session = TrackedSession()
+    failing = session.run_failing(failed, error)
+    session.run_shell(later)
+    assert session[failing].status == "open"
+
+
 def test_a_substitute_further_away_is_none() -> None:
     session = TrackedSession()
     failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
@@ -233,6 +249,7 @@ def test_after_forty_calls_an_error_stays_unresolved() -> None:
         ("Bash", {"command": "grep -n x a.py"}, "(no output)\n\nCommand exited with code 1", None, "found nothing"),
         ("Bash", {"command": "cd a && ls | grep foo"}, "Exit code 1", None, "found nothing"),
         ("Bash", {"command": "which tree"}, "Exit code 1", None, "found nothing"),
+        ("Bash", {"command": "git push"}, "User rejected the command.", None, "rejected"),
         ("Bash", {"command": "gh pr checks 3"}, "Exit code 8\nlint\tpending\t0\thttps://x", None, "report"),
     ],
 )
