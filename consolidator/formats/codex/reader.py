@@ -32,6 +32,7 @@ _Header = tuple[int, dict[str, Any], object]  # with its line and time
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _KEPT_BYTES = 1024 * 1024  # of a file; the lines of a larger one are read twice
 _ENCODER = json.JSONEncoder(sort_keys=True)
+MAX_RUNNING, MAX_POLLED = 64, 256 * 1024  # commands that go on, the latest; characters of what polls brought of one
 _FIRST_RECORDING = (0, 147)  # the first version whose rollouts always record what was submitted
 _INDEX_FILES = ("history.jsonl", "session_index.jsonl")
 
@@ -176,6 +177,8 @@ class _Rollout:
             call, done_before = self._cells.pop(asked, (call, done_before))
             if state == "running":
                 self._cells[asked] = call, done_before
+                if len(self._cells) > MAX_RUNNING:
+                    del self._cells[next(iter(self._cells))]
             failed = state in items.FAILED_SCRIPT and not self._failed_items  # by itself, not by what it called
             self._failed_items = 0
             if failed or (state != "running" and call["tool"] == "exec" and self._item_calls == done_before):
@@ -197,7 +200,9 @@ class _Rollout:
         """Yield a call's result; how a command ends that went on belongs to its own call, not to the one that asks."""
         session = items.polled_session(call) if result["reason"] is None else ""
         if (polled := self._running.get(session)) is not None:
-            polled["content"] += result["content"]
+            output = polled["content"] + result["content"]
+            # The polls have all of it; cut in whole lines, as a part of a credential is not recognised.
+            polled["content"] = output if len(output) <= MAX_POLLED else output[-MAX_POLLED:].partition("\n")[2]
             if (code := result["exit_code"]) is not None:
                 del self._running[session]
                 status, reason = result["status"], "aborted" if code in SIGNALS else None
@@ -208,6 +213,8 @@ class _Rollout:
                 return
         elif "background" in result:
             self._running[result["background"]] = {**result}
+            if len(self._running) > MAX_RUNNING:
+                del self._running[next(iter(self._running))]
         yield EventType.TOOL_RESULT, result
 
     def _draft_event(self, payload: Mapping[str, Any]) -> Drafts:

@@ -493,6 +493,22 @@ def test_how_a_call_ends_that_is_polled_belongs_to_that_call(
     assert (end["status"], end.get("reason"), end["content"]) == (status, reason, "begun\ngoes on\nended")
 
 
+def test_of_a_call_that_is_polled_without_end_the_last_lines_are_its_output(tmp_path: Path) -> None:
+    lines = [meta()]
+    for number in range(5):
+        name = "write_stdin" if number else "exec_command"
+        asked = {"type": "function_call", "name": name, "arguments": '{"session_id": 7}', "call_id": f"c{number}"}
+        state = "running with session ID 7" if number < 4 else "exited with code 1"
+        told = f"Chunk ID: a1\nProcess {state}\nOutput:\n{number}" + " line\n" * 20_000
+        lines += [wrap("response_item", asked), output(f"c{number}", told)]
+    log = read(tmp_path, *lines)
+    end = log.only_payload(EventType.POLICY_DECISION)["content"]
+    assert codex.MAX_POLLED - 10 < len(end) <= codex.MAX_POLLED
+    assert end.startswith(" line\n")
+    assert "4 line" in end
+    assert [len(result["content"]) > 100_000 for result in log.payloads(EventType.TOOL_RESULT)] == [True] * 5
+
+
 def test_a_script_that_is_waited_for_is_the_call_that_it_names(tmp_path: Path) -> None:
     wait = {"type": "function_call", "name": "wait", "call_id": "w1", "arguments": '{"cell_id":"5"}'}
     log = read(
