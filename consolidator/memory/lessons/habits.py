@@ -24,6 +24,7 @@ from consolidator.memory.lessons.history import (
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import find_patterns, paths_of
 from consolidator.memory.lessons.trace import NO_MATCHES, TracedCall
+from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
@@ -109,8 +110,8 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield left.build_lesson(
             "harness",
             "kept directory",
-            f"The shell stays in the folder that a `cd` went to: calls that expect another one failed {len(left)} "
-            "times.",
+            f"The shell stays in the folder that a `cd` went to: calls that expect another one failed "
+            f"{pluralize(len(left), 'time')}.",
             1.2 * len(left.roots),
             failures=len(left),
             match={"error": LEFT_BEHIND},
@@ -120,7 +121,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "harness",
             rule,
-            f"{SHELL_RULES[rule]} {len(cases)} times).",
+            f"{SHELL_RULES[rule]} {pluralize(len(cases), 'time')}).",
             1.2 * len(cases.roots),
             failures=len(cases),
             match={"shell": rule, "kind": "pattern" if rule == NO_MATCHES else "sleep"},
