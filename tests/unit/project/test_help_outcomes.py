@@ -64,6 +64,16 @@ def test_to_make_the_failed_call_again_is_no_help() -> None:
     assert judge_failure(["pnpm run lint 2>&1"], repeated, 0) == "wrong"
 
 
+def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
+    refused = call("grep -rn main src --include=*.py", "failed", "zsh:1: no matches found: --include=*.py")
+    told = named_calls("Quote the pattern: `grep -rn main src '--include=*.py'`.", refused)
+    assert told == ["grep -rn main src '--include=*.py'"]
+    assert judge_failure(told, session(refused, call('grep -rn main src --include="*.py" | head')), 0) == "right"
+    assert judge_failure(told, session(refused, call("grep -rn main src --include=*.py")), 0) == "wrong"
+    assert judge_failure(told, session(refused, call("grep -rn main src")), 0) == "wrong"
+    assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+
+
 def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
     failed = call("pnpm run lint", "failed", 'Script not found "lint"', "/srv/app/web")
     mended = session(failed, call("cd /srv/app && pnpm run lint", directory="/srv/app/web"))
