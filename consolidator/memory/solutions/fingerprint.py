@@ -16,7 +16,7 @@ from consolidator.llm.patterns import AnyCase, lazy_regex
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v11"
+VERSION = "v12"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -131,7 +131,7 @@ _MASK = lazy_regex(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v11:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v12:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.

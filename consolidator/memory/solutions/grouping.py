@@ -5,6 +5,7 @@ Pure and independent of order: sums over records, sorted by content, so that nig
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
 MAX_VALUES = 20  # of a slot that are kept
+_PLACEHOLDER = re.compile(r"sh:(?:redacted|[A-Z][A-Z_]{2,})(?: |$)")  # of a program that was left out, as REDACTED is
 NO_FORM = ""  # what was done says nothing for another case: an edit, or a text of its own
 
 
@@ -111,12 +113,12 @@ class ErrorOccurrence:
 
 
 class OccurrenceGroups:
-    """Occurrences by agent, project and fingerprint, without noise, the latest first."""
+    """Occurrences by agent, project and fingerprint, without noise and unnamed programs, the latest first."""
 
     def __init__(self, occurrences: Iterable[ErrorOccurrence], min_people: int = DEFAULT_MIN_PEOPLE) -> None:
         groups: dict[GroupKey, list[ErrorOccurrence]] = defaultdict(list)
         for occurrence in occurrences:
-            if occurrence.status != "noise":
+            if occurrence.status != "noise" and not _PLACEHOLDER.match(occurrence.symbol):
                 groups[occurrence.group_key].append(occurrence)
         self._min_people = min_people
         self._groups = {
