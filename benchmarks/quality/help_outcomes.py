@@ -132,8 +132,8 @@ def _is_told(span: str, call: Call, failed: Call) -> bool:
     """Whether a call is the one that was told: its operation, and the directory, path or flag that it names."""
     if is_path(span) and " " not in span:
         return _has_path(span, call)
-    if span == call.tool:
-        return True
+    if call.command is None:
+        return span == call.tool or (isinstance(call.arguments, dict) and span in call.arguments.values())
     segments = parse_segments(span, "")
     made = {word for segment in call.segments for word in segment.words}
     if any(word not in made or _is_bare(word, call.command or "") for word in _newly_quoted(span, failed)):

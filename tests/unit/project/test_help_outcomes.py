@@ -101,6 +101,13 @@ def test_a_path_that_is_told_must_have_been_used() -> None:
     assert judge_failure(["work/job.py"], session(failed, read), 0) == "wrong"
 
 
+def test_a_skill_that_is_told_must_have_been_called() -> None:
+    unknown, plugin = (Call("c", "Skill", {"skill": name}, "/srv/app") for name in ("commit", "git:commit"))
+    refused = Call("c", "Skill", unknown.arguments, "/srv/app", "failed", "Unknown skill: commit")
+    assert judge_failure(["git:commit"], session(refused, plugin), 0) == "right"
+    assert judge_failure(["git:commit"], session(refused, unknown), 0) == "wrong"
+
+
 def test_a_warning_is_wrong_if_the_call_worked() -> None:
     assert judge_warning([], session(call("rtk git status")), 0) == "wrong"
     assert judge_warning([], session(wrapped()), 0) == "right"
