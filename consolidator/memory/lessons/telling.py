@@ -31,7 +31,6 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
-    paths_of,
     quote_pattern,
     split_line,
 )
@@ -138,12 +137,14 @@ def _answer_of_folder(
     lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
 ) -> Told | None:
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
-    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
+    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
     place = line_directory(line, directory) or ""
-    only_looks = all(segment.is_trivial for segment in segments)
-    if lesson is None or not directory or only_looks or is_absolute(place):
+    if lesson is None or not directory or is_absolute(place):
         return None
-    if place == directory and expects_root(place, paths_of(segments), error):
+    missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
+    known = () if index is None else index.match["index"].values()
+    if place == directory and expects_root(place, missed, error, known):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
