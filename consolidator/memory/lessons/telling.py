@@ -156,6 +156,7 @@ def _answer_of_folder(
 def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
+    purpose, reason = segment_purpose(failed), headline(error)
     for lesson in lessons:
         is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
         if is_met and (_matches(lesson, failed) or lesson.match["kind"] == "lone"):
@@ -164,9 +165,15 @@ def _answers_of_shell(
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
         homes = [home for home in homes if not names_path_in(home, failed.paths)]
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
-        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(headline(error))):
+        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
             call = failed.shown if len(homes) == 1 else None
             yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
+    meant = purpose or purpose_of(" ".join(failed.call.split()[:2]))
+    task = failed.call.split()[-1] if purpose is None else failed.operation.rpartition(" ")[2]
+    is_unknown = NOT_THERE.search(reason) and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", reason)
+    for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
+        if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
+            yield Told(lesson, lesson.line, lesson.instead)
     rules = {key for key in keys if is_lint_rule(key)}
     is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
     for lesson in lessons:
@@ -175,7 +182,7 @@ def _answers_of_shell(
     for lesson in lessons:
         if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
             yield Told(lesson, lesson.line, lesson.instead)
-    if segment_purpose(failed) == "test" or failed.operation == "git commit":
+    if purpose == "test" or failed.operation == "git commit":
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)

@@ -17,11 +17,13 @@ from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
 from consolidator.memory.solutions.fix_form import (
+    AGAIN,
     FixForm,
     form_of_attempt,
     forms_of_record,
     forms_of_steps,
     is_of_one_case,
+    is_only_repeated,
 )
 from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
 from consolidator.memory.solutions.solution import (
@@ -67,7 +69,7 @@ GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, finger
 class FixOutcome(Plain):
     """What was tried about one error, by the keys of its forms; what led only to another error did not work."""
 
-    worked: tuple[str, ...] | None  # None: nothing resolved it; empty: the same call, tried again
+    worked: tuple[str, ...] | None  # None: nothing resolved it
     failed: tuple[str, ...]
 
     @classmethod
@@ -82,6 +84,8 @@ class FixOutcome(Plain):
         in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place) for a in record.attempts]
         in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
         failed = {case.form.key for cases in in_vain for case in cases}
+        same = [attempt for attempt in record.attempts if attempt.arguments == record.arguments]
+        failed |= {AGAIN.key for attempt in same if is_only_repeated(attempt.steps)}
         works = record.status == "resolved" and record.outcome == "worked"
         return cls(forms if works else None, tuple(sorted(failed if works else failed.union(forms) - {NO_FORM})))
 
@@ -177,7 +181,8 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
             len(hits) >= MIN_CONFIRMING_RATE * (len(hits) + failed[key]) and sessions >= MIN_CONFIRMING_SHARE * met
         )
         confirmed = key != NO_FORM and sessions >= MIN_CONFIRMING_SESSIONS and is_often
-        counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
+        if confirmed or key != AGAIN.key:  # that it passed once says nothing
+            counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
     chosen: list[_CountedFix] = []
     explained: set[RecordKey] = set()
     counted.sort(key=lambda fix: fix.hits[0].occurred_at, reverse=True)  # of equals the latest

@@ -324,6 +324,22 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
+@pytest.mark.parametrize(
+    ("command", "error", "is_told"),
+    [
+        ("vp typecheck", "error: Command 'typecheck' not found", True),
+        ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
+        ("vp typecheck", "error: Cannot find module './cart'", False),
+    ],
+)
+def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
+    command: str, error: str, is_told: bool
+) -> None:
+    lessons = learn(3, lambda log: log.run("pnpm typecheck", "ok").run("pnpm typecheck", "ok"))
+    told = answer_failure(lessons, "Bash", {"command": command}, error)
+    assert (told is not None and told.call == "pnpm typecheck") is is_told
+
+
 def modules(log: CallLog) -> None:
     """A session in which the tests work in two modules, and never in the root."""
     log.run("cd kiln && cargo test", "ok").run("cargo test", "ok", cwd=f"{HOME}/kiln")

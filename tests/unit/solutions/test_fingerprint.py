@@ -304,6 +304,18 @@ def test_a_missing_command_is_its_own_programs_error() -> None:
     assert fingerprint("sh:ls", text) == "v12:sh:zip|command not found: zip"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 [main] cygpath (31404) child_copy: cygheap read copy failed, 0x0, done 0, Win32 error 299",
+        "Command failed: cygpath -u 'c:\\users\\ada'",
+        "bash: fork: retry: Resource temporarily unavailable",
+    ],
+)
+def test_an_error_of_the_shell_is_the_same_whatever_was_to_run(text: str) -> None:
+    assert fingerprint("sh:ls", text) == fingerprint("sh:git push", text) != fingerprint("Read", text)
+
+
 @given(st.text(max_size=400))
 def test_values_are_parts_of_any_line(line: str) -> None:
     assert all(value for _, value in masked_values(line))
