@@ -169,8 +169,8 @@ def _answers_of_shell(
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
             call = failed.shown if len(homes) == 1 else None
             yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
-    words = (failed.operation if purpose else failed.call).split()[:2] or [""]
-    meant, task = purpose or purpose_of(" ".join(words)), words[-1]
+    task = failed.operation if purpose else " ".join(failed.call.split()[:2])
+    meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
     is_unknown = NOT_THERE.search(reason) and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", reason)
     for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
         if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
