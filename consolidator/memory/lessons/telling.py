@@ -145,8 +145,11 @@ def _answer_of_folder(
     missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
     known = () if index is None else index.match["index"].values()
     if place == directory and expects_root(place, missed, error, known):
+        if names_path_in(place, missed) and all(segment.is_trivial for segment in segments):
+            call = re.sub(rf"(?<!\S){re.escape(place)}/", "", line)
+            return Told(lesson, f"The shell is in {name_folder(place)}: leave that out of the paths.", call)
         call = f"cd {shlex.quote(project)} && {line}"
-        return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
+        return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
         there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
         return Told(lesson, there, strip_cd(line).strip())

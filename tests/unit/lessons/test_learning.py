@@ -422,6 +422,10 @@ def test_a_call_that_the_kept_folder_misled_is_answered_by_where_the_shell_is() 
     looks = answer_failure(lessons, "Bash", {"command": "cd web && grep -c x y.ts"}, no_folder, "web", HOME)
     assert looks is not None
     assert looks.call == "grep -c x y.ts"
+    unread = "sed: can't read web/x.ts: No such file or directory"
+    looks = answer_failure(lessons, "Bash", {"command": "sed -n 2p web/x.ts"}, unread, "web", HOME)
+    assert looks is not None
+    assert (looks.text, looks.call) == ("The shell is in `web/`: leave that out of the paths.", "sed -n 2p x.ts")
     no_file = "fatal: pathspec 'web/b.ts' did not match any files"
     told = answer_failure(lessons, "Bash", {"command": "git add web/b.ts"}, no_file, "web", HOME)
     assert told is not None
