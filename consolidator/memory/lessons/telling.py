@@ -31,6 +31,7 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
+    paths_of,
     quote_pattern,
     split_line,
 )
@@ -142,12 +143,8 @@ def _answer_of_folder(
     place = line_directory(line, directory) or ""
     if lesson is None or not directory or is_absolute(place):
         return None
-    missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
     known = () if index is None else index.match["index"].values()
-    if place == directory and expects_root(place, missed, error, known):
-        if names_path_in(place, missed) and all(segment.is_trivial for segment in segments):
-            call = re.sub(rf"(?<!\S){re.escape(place)}/", "", line)
-            return Told(lesson, f"The shell is in {name_folder(place)}: leave that out of the paths.", call)
+    if place == directory and expects_root(place, paths_of(segments), error, known):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
