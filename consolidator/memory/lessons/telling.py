@@ -31,6 +31,7 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
+    paths_of,
     purpose_of,
     quote_pattern,
     split_line,
@@ -143,11 +144,10 @@ def _answer_of_folder(
     place = line_directory(line, directory) or ""
     if lesson is None or not directory or is_absolute(place):
         return None
-    missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
     known = () if index is None else index.match["index"].values()
-    if place == directory and expects_root(place, missed, error, known):
+    if place == directory and expects_root(place, paths_of(segments), error, known):
         call = f"cd {shlex.quote(project)} && {line}"
-        return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
+        return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
         there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
         return Told(lesson, there, strip_cd(line).strip())
