@@ -38,7 +38,7 @@ from consolidator.memory.lessons.segments import (
 )
 from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import is_wrong_place
+from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -171,7 +171,7 @@ def _answers_of_shell(
             yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
-    is_unknown = NOT_THERE.search(reason) and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", reason)
+    is_unknown = not failed.is_trivial and task in error_names(reason)
     for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
         if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
             yield Told(lesson, lesson.line, lesson.instead)

@@ -330,6 +330,7 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
         ("vp typecheck", "error: Command 'typecheck' not found", True),
         ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
         ("vp typecheck", "error: Cannot find module './cart'", False),
+        ("ls typecheck", "ls: cannot access 'typecheck': No such file or directory", False),
     ],
 )
 def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
