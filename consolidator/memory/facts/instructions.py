@@ -123,7 +123,7 @@ def find_instruction(sentence: str) -> str | None:
         says < 2
         or words.count("files") > 1  # which ones is what it said
         or (says == 2 and not _SAYS_HOW.intersection(words))
-        or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
+        or (begins_order(words) is None and _SHOULD.match(order) is None)
         or is_stump(order)
     ):
         return None
@@ -142,7 +142,7 @@ def find_wishes(sentence: str) -> list[str]:
         return []
     text = text[start.end() :] if start else _without_politeness(text)
     clauses = [clause.lower().split() for clause in _CLAUSES.split(text)]
-    if reproach is None and all(begins_order(clause, 0) is None for clause in clauses):
+    if reproach is None and all(begins_order(clause) is None for clause in clauses):
         return []
     means = [match["what"].strip(" .-") for match in _MEANS.finditer(text) if not match["denied"]]
     wishes = [f"use {what.lower()}" for what in means if not (is_deictic(what) or is_transient(what))]
