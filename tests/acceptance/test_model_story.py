@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.questions.extraction_prompt import PROMPT_VERSION
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import oracle
 from tests.support import in_thread, run_cli

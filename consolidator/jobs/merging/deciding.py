@@ -17,7 +17,6 @@ from consolidator.jobs.merging.reconciling import candidate_of
 from consolidator.jobs.merging.similar_facts import Similarities, find_similar_facts, find_similarities
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.client import ModelRequest
-from consolidator.memory.facts import merge_question
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import (
     Decision,
@@ -26,7 +25,8 @@ from consolidator.memory.facts.decisions import (
     keep_beside,
     own_fact_id,
 )
-from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
+from consolidator.memory.facts.questions import merge_question
+from consolidator.memory.facts.questions.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import Scope
 from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
 from consolidator.store.calls import scopes

@@ -33,12 +33,12 @@ from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
-from consolidator.memory.facts.model_extraction import model_extractor, read_facts, state_again
-from consolidator.memory.facts.quote_repair import plan_repair
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
+from consolidator.memory.facts.questions.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
+from consolidator.memory.facts.questions.model_extraction import model_extractor, read_facts, state_again
+from consolidator.memory.facts.questions.quote_repair import plan_repair
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.shared_question import SharedQuestion
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, cut_chunks
 from consolidator.memory.observations.doubts import PASSING
 from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
 from consolidator.memory.observations.origins import read_origins, words_of_names

@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, overrides_instructions, overrides_nearby
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.sentences import paragraph_around, sentence_around
 from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 
