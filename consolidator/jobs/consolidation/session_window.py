@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import session_context
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -25,6 +25,10 @@ from consolidator.store.log import events
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
 
+if TYPE_CHECKING:
+    from consolidator.jobs.model.extraction import FactReader
+
+BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told the agent is kept in mind
 SafePointFinder = Callable[[SessionRow, list[Event]], int]  # given a session and its last window
 ABANDONED_HOURS = 24  # after which an open tool call is given up
 _CLOSING = (EventType.TASK_END, EventType.SESSION_END)

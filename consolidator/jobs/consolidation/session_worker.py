@@ -21,7 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
@@ -38,7 +38,6 @@ from consolidator.jobs.consolidation.session_window import (
 )
 from consolidator.jobs.gather import gather
 from consolidator.jobs.ledger import LostClaim, Unit, session_title
-from consolidator.jobs.model.extraction import FactReader
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.procedures.digest import DIGEST_VERSION
@@ -49,6 +48,9 @@ from consolidator.settings import Settings
 from consolidator.store.calls import digests
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.extraction import FactReader
 
 
 @dataclass(slots=True)
