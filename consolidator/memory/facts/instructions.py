@@ -168,14 +168,14 @@ def limits_of(order: str) -> frozenset[str]:
 
 def is_same_order(first: str, second: str) -> bool:
     """Tell whether two orders say the same: most of their words, the same numbers, and both or none a denial."""
-    one, other = _stems(first), _stems(second)
+    stems, others = _stems(first), _stems(second)
     if first == second:
         return True
-    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(one) != _numbers(other):
+    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(stems) != _numbers(others):
         return False
-    shared = len(one & other)
-    is_part = min(len(one), len(other)) >= 2 and shared == min(len(one), len(other))
-    return shared >= SAME_SHARE * len(one | other) or (is_part and abs(len(one) - len(other)) <= MAX_MORE_WORDS)
+    shared = len(stems & others)
+    is_part = min(len(stems), len(others)) >= 2 and shared == min(len(stems), len(others))
+    return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
 
 
 def group_orders(orders: Iterable[str]) -> list[list[str]]:

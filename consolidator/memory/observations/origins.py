@@ -126,8 +126,8 @@ def _is_reading(call: CompletedCall, commands: Sequence[Command]) -> bool:
 
 
 def projects_calls(*texts: str) -> frozenset[str]:
-    found = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
-    return frozenset(" ".join(filter(None, match.groups())) for match in found)
+    calls = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
+    return frozenset(" ".join(filter(None, match.groups())) for match in calls)
 
 
 def is_told(quote: str, names: Sequence[str], origins: Origins, before: int) -> bool:

@@ -60,8 +60,8 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"
     if record.operation in ("read", "edit") and _short_path(record.failing) != _short_path(resolving):
         return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
-    given = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
-    changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in given.items()]
+    changed = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
+    changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in changed.items()]
     changes += [f"left out {key}" for key in record.arguments if key not in record.resolver_arguments]
     return ", ".join(changes[:MAX_CHANGES])
 

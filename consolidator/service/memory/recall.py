@@ -515,13 +515,13 @@ async def search_vectors(
     return [
         Channel(
             kind,
-            scale_to_range(found, nearest.get(TURN, ()) if kind == FACT else ()),
+            scale_to_range(documents, nearest.get(TURN, ()) if kind == FACT else ()),
             weights[kind],
             FACT_VECTORS if kind == FACT else TURN_VECTORS,
-            cosine=max(cosine for _, cosine in found),
+            cosine=max(cosine for _, cosine in documents),
         )
-        for kind, found in nearest.items()
-        if found
+        for kind, documents in nearest.items()
+        if documents
     ]
 
 
