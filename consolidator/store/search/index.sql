@@ -82,17 +82,16 @@ insert into setting (name, value) values ('index_version', %(value)s) on conflic
 select not exists (select from posting) as is_empty
 
 -- name: turns
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
-from episode e left join session s on s.id = e.session_id where e.id = any(%(numbers)s)
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+from episode e where e.id = any(%(numbers)s)
 
 -- name: turns_of_events
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
-from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
-join episode e using (session_id, seq) left join session s on s.id = e.session_id
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq) join episode e using (session_id, seq)
 
 -- name: facts
 -- Each with the events of every candidate that proves it: its own, and those that say the same in the same session.
-select i.number, f.id, f.sentence, f.kind, f.confidence, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
+select i.number, f.id, f.sentence, f.kind, f.confidence, f.trust, f.valid_from, f.valid_to, f.sessions, f.recalled,
        f.steers_succeeded, f.steers_failed, f.evidence = '{}' or coalesce(proof.says_since, false) as says_since,
        case when f.trust <> 'person' then greatest(proof.last_at, f.last_recalled_at) end as last_used_at,
        coalesce(proof.proofs, '[]') as proofs, i.text as searched
