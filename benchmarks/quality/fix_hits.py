@@ -28,6 +28,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.operation import parse_operations
 from consolidator.memory.calls.symbols import call_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.fix_suggestion import FailedCall
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.store.log import events
@@ -201,7 +202,7 @@ async def _look_up(database: Database, failure: Failure, tally: Tally) -> None:
         failed.result_text,
         SolutionFilter(agent=failure.agent, limit=1),
         tool=call_symbol(failed),
-        call=(failed.tool, failed.arguments),
+        call=FailedCall(failed.tool, failed.arguments),
     )
     suggestion = answers[0].body["suggestion"] if answers else None
     outcome, saved = judge(suggestion, failure)

@@ -30,7 +30,7 @@ from consolidator.cli.streams import OutputClosed, is_json, write_now, write_tex
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.models.audience import pluralize as pluralize
-from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
+from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, to_visible_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -278,8 +278,7 @@ def replace_file(path: Path) -> Iterator[TextIO]:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, without the characters that nobody sees."""
-    plain = json.loads(json.dumps(value, default=encode_json))
-    write_text(json.dumps(strip_invisible_in(plain), ensure_ascii=False, indent=2) + "\n")
+    write_text(json.dumps(to_visible_json(value), ensure_ascii=False, indent=2) + "\n")
 
 
 def print_json_line(value: Any) -> None:

@@ -23,7 +23,6 @@ from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, JobContext, Ledger, recorded_run
-from consolidator.jobs.model.batches import ModelBatches
 from consolidator.jobs.retention import prune
 from consolidator.models.audience import pluralize
 from consolidator.models.run import RunRow
@@ -74,6 +73,8 @@ class JobRunner(JobContext):
         """Collect the answers of batched model calls and learn from them; return None if there were none."""
         if (self.settings.extract_model or self.settings.model) is None:
             return None
+        from consolidator.jobs.model.batches import ModelBatches
+
         async with aclosing(ModelBatches(self.database, self.settings)) as batches:
             if not await batches.collect():
                 return None

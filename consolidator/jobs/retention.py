@@ -61,13 +61,6 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
             spared["changed meanwhile"] += len(ids) - done
 
 
-async def has_expired(database: Database) -> bool:
-    """Tell whether the time to live of any session is over."""
-    now = database.clock.now()
-    async with database.connection() as conn:
-        return bool(await store.list_expired(conn, now=now, grace=now - GRACE, batch=1))
-
-
 def _spared_because(session: ExpiredSession) -> str | None:
     """Return why an expired session is not ended tonight; None if it is."""
     if session.is_held:
@@ -261,11 +254,12 @@ async def _check_brakes(
     max_share: float,
 ) -> None:
     """Raise RetentionHalted if the clock seems wrong, or if a larger share of the log than `max_share` would go."""
+    now = database.clock.now()
     async with database.connection() as conn:
         latest = await store.get_latest_times(conn)
-    now = database.clock.now()
+        expired = await store.list_expired(conn, now=now, grace=now - GRACE, batch=1)
     prunable = sum(limits[session.id] - session.pruned_to for session in candidates if session.id in limits)
-    if not prunable and not await has_expired(database):
+    if not prunable and not expired:
         return
     reason = None
     if database.clock.is_real and abs(now - latest.database_clock) > MAX_CLOCK_DIFFERENCE:

@@ -145,8 +145,7 @@ class Memory:
         `tool` is what failed, `arguments` what it was given: some fixes change these.
         """
         filters = self._fill(SolutionFilter, {"limit": DEFAULT_LIMIT, **options})
-        call = None if tool is None or arguments is None else (tool, arguments)
-        return await self._ask(solutions.find_solutions, error, filters, tool=None if call else tool, call=call)
+        return await self._ask(solutions.find_solutions, error, filters, tool=tool, arguments=arguments)
 
     async def explain(self, memory_id: str) -> Explanation:
         """Return the quotes, sessions and run that a fact, a procedure or a solution rests on, and its history.

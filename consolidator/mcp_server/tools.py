@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
@@ -126,14 +127,13 @@ class MemoryTools:
         Call it as soon as a call fails, before you try anything else, with the failed tool and its arguments. Not for
         what is no error, and not again for the same error.
         """
-        viewer, call = self.viewer(), None if tool is None or arguments is None else (tool, arguments)
-        tool = tool if arguments is None else None  # which its arguments tell, too
+        viewer = self.viewer()
+        look_up = partial(find_solutions, self.database, error, tool=tool, arguments=arguments, viewer=viewer)
         filters = SolutionFilter(agent, await self._find_project(project, everywhere), limit=limit)
-        rows = await find_solutions(self.database, error, filters, tool=tool, call=call, viewer=viewer)
+        rows = await look_up(filters)
         is_elsewhere = not rows and filters.project is not None and not project
         if is_elsewhere:  # an error's fix holds where another project found it, too
-            filters = replace(filters, project=viewer.project)
-            rows = await find_solutions(self.database, error, filters, tool=tool, call=call, viewer=viewer)
+            rows = await look_up(replace(filters, project=viewer.project))
         return fit_lines(texts.solution_lines(to_visible_json(rows), from_elsewhere=is_elsewhere), token_budget)
 
     async def how(

@@ -153,8 +153,8 @@ class SummaryFold:
 _STORED = tuple(stored.name for stored in fields(SummaryFold) if stored.name != "redact")
 
 
-def render_summary(state: Mapping[str, Any], resolved: Mapping[str, bool] | None = None) -> str:
-    """Return a state as a short text for a prompt; `resolved` says of headlines whether a later call worked."""
+def render_summary(state: Mapping[str, Any]) -> str:
+    """Return a state as a short text for a prompt."""
     first, last = (str(state[name] or "")[:16].replace("T", " ") for name in ("first", "last"))
     span = "nothing yet" if not first else f"at {first} UTC" if first == last else f"{first} to {last} UTC"
     plural = "" if state["turns"] == 1 else "s"
@@ -163,7 +163,7 @@ def render_summary(state: Mapping[str, Any], resolved: Mapping[str, bool] | None
         lines.append(f"Tools used: {_render_counts(state['tools'], _SHOWN_TOOLS)}.")
     if state["errors"]:
         lines.append(f"Errors met ({state['error_count']}):")
-        lines += [f"- {_render_error(error, resolved or {})}" for error in state["errors"][-_SHOWN_ERRORS:]]
+        lines += [f"- {_render_error(error)}" for error in state["errors"][-_SHOWN_ERRORS:]]
     if state["answers"]:
         lines.append(f"Approvals: {_render_counts(state['answers'], _SHOWN_ANSWERS)}.")
     if state["agents"]:
@@ -184,9 +184,7 @@ def _render_counts(counts: Mapping[str, int], limit: int) -> str:
     return ", ".join(shown) + (f" and {len(ranked) - limit} more" if len(ranked) > limit else "")
 
 
-def _render_error(error: Mapping[str, Any], resolved: Mapping[str, bool]) -> str:
+def _render_error(error: Mapping[str, Any]) -> str:
     tool = f"{error['tool']}: " if error["tool"] else ""
     times = f" ({error['times']} times)" if error["times"] > 1 else ""
-    is_resolved = resolved.get(error["headline"])
-    state = "" if is_resolved is None else " - resolved" if is_resolved else " - not resolved"
-    return f"{tool}{error['headline'] or 'failed without a word'}{times}{state}"
+    return f"{tool}{error['headline'] or 'failed without a word'}{times}"

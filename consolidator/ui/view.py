@@ -89,9 +89,9 @@ def show_time(moment: datetime | str | None) -> Markup:
     )
 
 
-def count_of(number: int, noun: str, plural: str | None = None) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return a number with its noun: "1 session", "2 sessions"."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _finalize(value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.questions.extraction_prompt import PROMPT_VERSION
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.claude_home import ClaudeCode, ClaudeSession, end_service
 from tests.acceptance.terminal import Terminal

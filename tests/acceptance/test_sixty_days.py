@@ -17,7 +17,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.questions.extraction_prompt import PROMPT_VERSION
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain

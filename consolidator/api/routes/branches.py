@@ -33,15 +33,14 @@ from consolidator.service.sessions import listing
 router = APIRouter(tags=["branches"])
 
 
-def _with_underscore(kind: Any) -> Any:
-    """Return a kind as we write it: the specification has `pre-steer`."""
-    return kind.replace("-", "_") if isinstance(kind, str) else kind
+# The specification has `pre-steer`.
+_WITH_UNDERSCORE = BeforeValidator(lambda kind: kind.replace("-", "_") if isinstance(kind, str) else kind)
 
 
 class NewBranch(Input):
     """What is to be tried in a branch, and from where."""
 
-    kind: Annotated[Literal["sim", "pre_steer", "dream"], BeforeValidator(_with_underscore)] = Field(
+    kind: Annotated[Literal["sim", "pre_steer", "dream"], _WITH_UNDERSCORE] = Field(
         examples=["sim"],
         description="sim: anything; pre_steer: a steer before it is sent; dream: without the session's state",
     )

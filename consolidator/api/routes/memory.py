@@ -350,8 +350,8 @@ async def lookup_solutions(call: Writing, body: ErrorLookup) -> Response:
         call.database,
         body.error,
         SolutionFilter(body.agent, body.project, body.peer, limit=body.limit),
-        tool=body.tool if body.arguments is None else None,
-        call=None if body.tool is None or body.arguments is None else (body.tool, body.arguments),
+        tool=body.tool,
+        arguments=body.arguments,
         viewer=call.viewer,
     )
     return reply(to_visible_json({"solutions": rows}))

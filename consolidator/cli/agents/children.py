@@ -23,7 +23,6 @@ from consolidator.cli.agents.options import (
 )
 from consolidator.cli.common import (
     SessionName,
-    parse_path,
     parse_span,
     read_text,
     require_at_most_one,
@@ -290,21 +289,13 @@ _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
 
 
-def _read_prompt(name: str) -> str:
-    path = parse_path(name)
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunOptions(RequestOptions):
     """What a rerun does differently."""
 
     model: Model = None
     system: Annotated[
-        str | None, typer.Option(parser=_read_prompt, metavar="FILE", help="Another system prompt, from a file.")
+        str | None, typer.Option(parser=read_text, metavar="FILE", help="Another system prompt, from a file.")
     ] = None
     add_prompt: AddPrompt = None
     max_cost: MaxCost = None

@@ -6,7 +6,6 @@ import secrets
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -89,7 +88,7 @@ def _import(bundle: MemoryBundle, project: str | None, *, is_agreed: bool = Fals
             f"Take {pluralize(len(bundle.rows), 'statement')} as proposals, which no agent is told?",
             "nothing was imported",
         )
-    emit(run(import_memory, bundle, project=project), _print_received, encode=asdict)
+    emit(run(import_memory, bundle, project=project), _print_received)
 
 
 def sync_memory_command(

@@ -50,8 +50,8 @@ def solutions_command(
     async def load(database: Database) -> list[SolutionRow]:
         if failure.error is None:
             return await list_solutions(database, replace(filters, query=join_query(words)))
-        call = None if failure.command is None else ("bash", {"command": failure.command})
-        return await find_solutions(database, failure.error, filters, call=call)
+        arguments, tool = (None, None) if failure.command is None else ({"command": failure.command}, "bash")
+        return await find_solutions(database, failure.error, filters, tool=tool, arguments=arguments)
 
     solutions = run(load)
     is_unknown = failure.error is not None and not solutions

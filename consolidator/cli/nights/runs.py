@@ -308,11 +308,6 @@ class SelectionOptions:
         False
     )
 
-    @property
-    def is_again(self) -> bool:
-        """Whether learned events are read again."""
-        return self.reprocess or self.only is not None
-
     def to_filter(self, now: datetime) -> SessionFilter:
         """Return the filter. Raises UsageError for a time that is none."""
         since, until = parse_moment(self.since, now), parse_moment(self.until, now)
@@ -333,7 +328,9 @@ def backfill_command(
 
     With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
-    again = selection.is_again
+    again = selection.reprocess or selection.only is not None
+    if replace and not again:
+        raise UsageError("--replace requires --only or --reprocess")
     _check_options(selection, replace=replace, model=model, dry_run=dry_run)
     rehearse = dry_run or (again and not replace)
 
@@ -369,8 +366,6 @@ def _check_options(selection: SelectionOptions, *, replace: bool, model: str | N
         raise UsageError("--session and --agent take a name")
     if selection.only is not None and selection.only not in EXTRACTORS:
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
-    if replace and not selection.is_again:
-        raise UsageError("--replace requires --only or --reprocess")
     if model is not None and not selection.reprocess:
         raise UsageError("--model requires --reprocess")
     if model is not None and (not model.strip() or replace or dry_run or selection.only is not None):

@@ -15,7 +15,7 @@ from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_container
-from consolidator.formats.common.log_files import find_files, list_folder
+from consolidator.formats.common.log_files import find_files, list_json_files
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
 from consolidator.models.payload import EventType
@@ -125,8 +125,8 @@ def _read_export(messages: Any) -> _Messages:
 def _read_storage(path: Path) -> _Messages:
     """Yield each message of an older session with its parts, from the files beside the session's."""
     storage = path.parents[2]
-    for file in list_folder(storage / "message" / path.stem, ".json"):
-        parts = list_folder(storage / "part" / file.stem, ".json")
+    for file in list_json_files(storage / "message" / path.stem):
+        parts = list_json_files(storage / "part" / file.stem)
         yield file.stem, read_json(file, _MAX_PART), ((part.stem, read_json(part, _MAX_PART)) for part in parts)
 
 

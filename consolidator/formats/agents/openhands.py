@@ -15,7 +15,7 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.json_members import read_json, read_note
-from consolidator.formats.common.log_files import find_files, list_folder
+from consolidator.formats.common.log_files import find_files, list_json_files
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
@@ -70,7 +70,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
 
 
 def _read_events(path: Path) -> Records:
-    events = sorted(list_folder(path.parent, ".json"), key=lambda file: (_number(file), file))
+    events = sorted(list_json_files(path.parent), key=lambda file: (_number(file), file))
     files = [file for file in events if 0 <= _number(file) <= _number(path)] or [path]
     for line, file in enumerate(files, start=1):
         try:

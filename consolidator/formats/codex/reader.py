@@ -173,10 +173,10 @@ class _Rollout:
         call = self._open_calls.pop(call_id, {})
         if (done_before := self._scripts.pop(call_id, None)) is not None:
             state, cell = items.script_state(payload)
-            asked = str(object_of(call.get("arguments")).get("cell_id") or cell)
-            call, done_before = self._cells.pop(asked, (call, done_before))
+            cell_id = str(object_of(call.get("arguments")).get("cell_id") or cell)
+            call, done_before = self._cells.pop(cell_id, (call, done_before))
             if state == "running":
-                self._cells[asked] = call, done_before
+                self._cells[cell_id] = call, done_before
                 if len(self._cells) > MAX_RUNNING:
                     del self._cells[next(iter(self._cells))]
             failed = state in items.FAILED_SCRIPT and not self._failed_items  # by itself, not by what it called

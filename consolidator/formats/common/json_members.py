@@ -12,6 +12,7 @@ from consolidator.formats.common.json_parsing import parse_json, parse_prefix
 from consolidator.formats.common.log_files import open_log, read_whole
 
 MAX_MEMBER = 64 * 1024 * 1024  # characters; a longer record is a Problem, and ends its file
+_MAX_NOTE = 16 * 1024 * 1024  # bytes of a file beside a log
 _CHUNK = 1024 * 1024
 _SPACE = " \t\r\n\x00"
 
@@ -105,10 +106,10 @@ def read_elements(path: Path) -> Iterator[tuple[int, Any]]:
             yield window.line, Problem(str(damage), window.line)
 
 
-def read_note(path: Path, most: int = 16 * 1024 * 1024) -> dict[str, Any]:
+def read_note(path: Path) -> dict[str, Any]:
     """Return the object that a file beside a log is, an array as its `items`; an empty one where it cannot be read."""
     try:
-        value = read_json(path, most)
+        value = read_json(path, _MAX_NOTE)
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {"items": value} if isinstance(value, list) else {}

@@ -44,10 +44,10 @@ def find_files(path: Path, *suffixes: str) -> Iterator[Path]:
         yield Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
-def list_folder(folder: Path, suffix: str) -> list[Path]:
-    """Return what a folder itself holds with a suffix, sorted by name; nothing where there is no such folder."""
+def list_json_files(folder: Path) -> list[Path]:
+    """Return the JSON files in a folder itself, sorted by name; nothing where there is no such folder."""
     try:
-        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json")]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

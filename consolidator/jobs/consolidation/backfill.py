@@ -39,7 +39,8 @@ from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
-from consolidator.jobs.model.extraction import FactReader, ReadResult, create_fact_reader, open_model_calls
+from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import session_context
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import session_window
-from consolidator.jobs.consolidation.persistence import save_extracted
+from consolidator.jobs.consolidation.persistence import save_extracted, stamp_waiting
 from consolidator.jobs.consolidation.session_window import (
     ReadWindow,
     WatermarkMoved,
@@ -49,30 +48,6 @@ class LateExtraction(WindowReader):
         if session.awaits_model:
             await stamp_waiting(conn, session, upto=upto, run_id=unit.run_id, now=now)
             await extraction.finish_waiting(conn, session.id)
-
-
-async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, run_id: str, now: datetime) -> None:
-    """Stamp the events of a session that waited for a model, up to a seq, except its dead letters."""
-    after = max(session.extracted_to, session.pruned_to)
-    span = events.Span(session.id, after, upto, session.ingest_bounds)
-    await events.stamp_awaited(conn, span, run_id=run_id, now=now)
-
-
-async def settle_waiting(database: Database, run_id: str, only: list[str] | None = None) -> None:
-    """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
-    async with database.connection() as conn:
-        waiting = await extraction.list_waiting(conn)
-    for session_id in waiting:
-        if only is not None and session_id not in only:
-            continue
-        async with database.transaction() as conn:
-            await sessions.lock(conn, [session_id])
-            for session in await sessions.get_each(conn, [session_id]):
-                if not session.awaits_model:  # another process was first
-                    continue
-                await extraction.stop_waiting(conn, session_id)
-                now = database.clock.now()
-                await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)
 
 
 MAX_SESSIONS = 64  # of one unit

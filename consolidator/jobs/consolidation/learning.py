@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.errors import ConsolidatorError
-from consolidator.jobs.model.extraction import ReadResult
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.facts.candidates import Candidate, SessionContext

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 
-from consolidator.database import Connection
+from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import ReadResult
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
@@ -139,6 +139,30 @@ async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow,
     reads = [read for session, read in extracted if session.id in existing]
     proposed = [asdict(each) for read in reads for each in (*read.candidates, *read.rejected)]
     await facts.save_candidates(conn, proposed, run_id=run_id)
+
+
+async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, run_id: str, now: datetime) -> None:
+    """Stamp the events of a session that waited for a model, up to a seq, except its dead letters."""
+    after = max(session.extracted_to, session.pruned_to)
+    span = events.Span(session.id, after, upto, session.ingest_bounds)
+    await events.stamp_awaited(conn, span, run_id=run_id, now=now)
+
+
+async def settle_waiting(database: Database, run_id: str, only: list[str] | None = None) -> None:
+    """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
+    async with database.connection() as conn:
+        waiting = await extraction.list_waiting(conn)
+    for session_id in waiting:
+        if only is not None and session_id not in only:
+            continue
+        async with database.transaction() as conn:
+            await sessions.lock(conn, [session_id])
+            for session in await sessions.get_each(conn, [session_id]):
+                if not session.awaits_model:  # another process was first
+                    continue
+                await extraction.stop_waiting(conn, session_id)
+                now = database.clock.now()
+                await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)
 
 
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:

@@ -7,21 +7,16 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead, settle_waiting
-from consolidator.jobs.consolidation.persistence import derive_outdated_errors
+from consolidator.jobs.consolidation.persistence import derive_outdated_errors, settle_waiting
 from consolidator.jobs.consolidation.session_worker import LearnPool, SessionWorker, count_processes
-from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.ledger import Ledger, Unit, Work, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
-from consolidator.jobs.model.batches import ModelBatches
-from consolidator.jobs.model.calls import ModelCalls
-from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
 from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.store.calls import digests, scopes
@@ -30,6 +25,11 @@ from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, model_calls, runs
 from consolidator.store.sessions import checkouts, sessions
 from consolidator.telemetry import open_span
+
+if TYPE_CHECKING:  # what asks a model is loaded where there is one
+    from consolidator.jobs.consolidation.late_extraction import ReadAhead
+    from consolidator.jobs.model.calls import ModelCalls
+    from consolidator.jobs.model.extraction import FactReader
 
 _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"
 # Phases of a run, as its claims store them; the last two run first.
@@ -73,6 +73,8 @@ class Night:
         self.ledger.started(len(due))
         # Even if batches were switched off since: those submitted are paid for.
         if self.choice.source == "configured" and not self.choice.is_agent:
+            from consolidator.jobs.model.batches import ModelBatches
+
             async with aclosing(ModelBatches(database, self.ledger.settings)) as batches:
                 await batches.collect()
         if self.reader is None:
@@ -86,6 +88,8 @@ class Night:
         worker = self.create_worker()
         decider = CandidateDecider(database, self.calls)
         if self.reader is not None:
+            from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead
+
             if not self.reader.calls.settings.batch:  # in batches each question is about one session
                 ahead = ReadAhead(database, settings, ledger.stop, self.reader, self.only, ledger.titles)
                 phases.append(Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run))
@@ -108,6 +112,8 @@ class Night:
         await write_warnings(database, settings.home)
 
         if calls and calls.settings.batch:
+            from consolidator.jobs.model.batches import ModelBatches
+
             async with aclosing(ModelBatches(database, calls.settings)) as batches:
                 await batches.submit()
                 calls.failure = calls.failure or batches.failure
@@ -163,6 +169,11 @@ async def open_night(ledger: Ledger, *, only: list[str] | None = None) -> AsyncI
     async with ledger.database.connection() as conn:
         salt = await digests.load_salt(conn)
     choice = await asyncio.to_thread(choose_model, ledger.settings)
+    if choice.name is None:
+        yield Night(ledger, None, None, choice, salt, only)
+        return
+    from consolidator.jobs.model.extraction import create_fact_reader, open_model_calls
+
     async with open_model_calls(ledger.database, ledger.settings, ledger.run_id, choice, ledger.stop) as calls:
         reader = await create_fact_reader(calls)
         yield Night(ledger, calls, reader, choice, salt, only)
@@ -174,6 +185,8 @@ async def consolidate(ledger: Ledger, *, only: list[str] | None = None) -> dict[
     Raises Interrupted when the ledger is asked to stop: the current unit is finished or given back.
     """
     if ledger.settings.night_engine == "dbos" and only is None:
+        from consolidator.jobs.engine import require_dbos
+
         require_dbos()
         from consolidator.jobs.engine.dbos_night import run_night
 

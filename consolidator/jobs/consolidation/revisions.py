@@ -19,8 +19,8 @@ from consolidator.jobs.ledger import JobContext, Ledger, SessionFilter, Unit, re
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
-from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import diff_facts
+from consolidator.memory.facts.questions.extraction_prompt import PROMPT_VERSION
 from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.session import SessionRow
 from consolidator.store.calls import scopes

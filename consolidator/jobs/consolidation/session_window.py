@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.observations.origins import BACKGROUND_EVENTS
 from consolidator.models.event import Event
@@ -25,6 +25,9 @@ from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.extraction import FactReader
 
 SafePointFinder = Callable[[SessionRow, list[Event]], int]  # given a session and its last window
 ABANDONED_HOURS = 24  # after which an open tool call is given up

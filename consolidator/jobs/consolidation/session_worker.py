@@ -21,7 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
@@ -36,9 +36,8 @@ from consolidator.jobs.consolidation.session_window import (
     load_background,
     safe_point_finder,
 )
-from consolidator.jobs.gather import gather
+from consolidator.jobs.gather import gather, unless_stopped
 from consolidator.jobs.ledger import LostClaim, Unit, session_title
-from consolidator.jobs.model.extraction import FactReader
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.procedures.digest import DIGEST_VERSION
@@ -49,6 +48,9 @@ from consolidator.settings import Settings
 from consolidator.store.calls import digests
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.extraction import FactReader
 
 
 @dataclass(slots=True)
@@ -253,14 +255,9 @@ class LearnPool:
 
         loop, now = asyncio.get_running_loop(), self.worker.database.clock.now()
         answering = loop.run_in_executor(process.pool, _learn_for_parent, list(units), now)
-        stopping = asyncio.create_task(self.worker.stop.wait())
-
+        message = "asked to stop while sessions were learned from"
         try:
-            futures: tuple[asyncio.Future[Any], ...] = (answering, stopping)
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                raise Interrupted("asked to stop while sessions were learned from")
-            titles, error = answering.result()
+            titles, error = await unless_stopped(answering, self.worker.stop, message)
         except BrokenProcessPool:
             message = f"a process died while it learned from {len(units)} sessions"
             log.warning("%s: they are tried again", message)
@@ -268,9 +265,6 @@ class LearnPool:
         except BaseException:  # also a cancellation: nobody waits for what it does
             process.kill()
             raise
-        finally:
-            answering.cancel()
-            stopping.cancel()
 
         self._idle.append(process)
         self.worker.titles |= titles

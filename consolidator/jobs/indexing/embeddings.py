@@ -10,17 +10,20 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelRefused, ModelTruncated
-from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm import static_vectors
 from consolidator.llm.client import create_client
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.search import vectors
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.calls import ModelCalls
 
 log = logging.getLogger("consolidator.jobs")
 BATCH_SIZE = 64  # texts of one request
@@ -51,6 +54,8 @@ async def embed_missing(
     async with database.connection() as locked:  # held idle, so that two replicas do not pay for the same vectors
         if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
+        from consolidator.jobs.model.calls import ModelCalls
+
         try:
             calls = ModelCalls(database, settings, run_id or str(ULID()), stop=stop)
             return await _embed_documents(calls, model, stop)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from consolidator.database import Connection, Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
 from consolidator.jobs.merging.reconciling import candidate_of
 from consolidator.jobs.merging.similar_facts import Similarities, find_similar_facts, find_similarities
-from consolidator.jobs.model.calls import ModelCalls
-from consolidator.llm.client import ModelRequest
-from consolidator.memory.facts import merge_question
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import (
     Decision,
@@ -26,13 +24,16 @@ from consolidator.memory.facts.decisions import (
     keep_beside,
     own_fact_id,
 )
-from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import Scope
 from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.memory import erasures
 from consolidator.store.search import index
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.calls import ModelCalls
+    from consolidator.memory.facts.questions.merge_question import MergeQuestion
 
 log = logging.getLogger("consolidator.jobs")
 BATCH_SIZE = 200  # candidates compared at once
@@ -62,6 +63,8 @@ class CandidateDecider:
             triages = await self._triage(agent, list(candidates.values()))
             decided = [decision for triage in triages.values() for decision in triage.decided]
             if self.calls is not None:
+                from consolidator.memory.facts.questions.merge_question import split_questions
+
                 for triage in triages.values():
                     for question in split_questions(triage.unclear):
                         decided += await self._ask_model(self.calls, question)
@@ -108,6 +111,9 @@ class CandidateDecider:
 
     async def _ask_model(self, calls: ModelCalls, question: MergeQuestion) -> list[Decision]:
         """Ask a question, in halves if the whole gets no valid answer; decide nothing if the model is unavailable."""
+        from consolidator.llm.client import ModelRequest
+        from consolidator.memory.facts.questions import merge_question
+
         assert calls.merge_model is not None
         request = ModelRequest(
             PURPOSE, calls.merge_model, merge_question.SYSTEM, question.render(), "decisions", merge_question.SCHEMA,
@@ -122,9 +128,9 @@ class CandidateDecider:
             if not middle:
                 flag = f"no answer of the model: {error}"
                 return [keep_beside(unclear[0].candidate, flag, by=calls.merge_model)]
-            halves = (MergeQuestion(half) for half in (unclear[:middle], unclear[middle:]))
+            halves = (merge_question.MergeQuestion(half) for half in (unclear[:middle], unclear[middle:]))
             return [decision for half in halves for decision in await self._ask_model(calls, half)]
-        return read_decisions(question, answer, calls.merge_model)
+        return merge_question.read_decisions(question, answer, calls.merge_model)
 
 
 async def decide_by_code(conn: Connection, agent: str) -> None:

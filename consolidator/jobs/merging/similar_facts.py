@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from consolidator.database import Connection
 from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
-from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import own_fact_id
@@ -27,6 +27,9 @@ from consolidator.models.fact import ExistingFact
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute, Owner
 from consolidator.store.search import index, postings, scope_sizes, vectors
+
+if TYPE_CHECKING:
+    from consolidator.jobs.model.calls import ModelCalls
 
 MAX_SEARCH_WORDS = 24  # words of a candidate's sentence that are searched for
 MAX_WORD_MATCHES = 20  # facts that share a candidate's words

@@ -28,17 +28,18 @@ from consolidator.errors import (
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.prior import KNOWN_SHARE, Prior, load_held
+from consolidator.jobs.model.read_result import ReadResult
 from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
-from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
-from consolidator.memory.facts.model_extraction import model_extractor, read_facts, state_again
-from consolidator.memory.facts.quote_repair import plan_repair
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
+from consolidator.memory.facts.candidates import FactExtractor, SessionContext
+from consolidator.memory.facts.questions.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
+from consolidator.memory.facts.questions.model_extraction import model_extractor, read_facts, state_again
+from consolidator.memory.facts.questions.quote_repair import plan_repair
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.shared_question import SharedQuestion
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, cut_chunks
 from consolidator.memory.observations.doubts import PASSING
 from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
 from consolidator.memory.observations.origins import read_origins, words_of_names
@@ -53,42 +54,6 @@ MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between the
 _MIN_QUESTION = 300  # tokens of a session in one question, however small the model's window is
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
-
-
-@dataclass(slots=True)
-class ReadResult:
-    """What a model read in a session's events."""
-
-    candidates: list[Candidate] = field(default_factory=list)
-    rejected: list[Candidate] = field(default_factory=list)
-    failed_events: dict[int, str] = field(default_factory=dict)  # seq -> "model: error"
-    stopped_before: int | None = None  # the first seq that has to wait for another night
-
-    def append(self, other: ReadResult) -> None:
-        """Add what was read in later events; nothing after a stop counts."""
-        if self.stopped_before is None:
-            self.candidates += other.candidates
-            self.rejected += other.rejected
-            self.failed_events |= other.failed_events
-            self.stopped_before = other.stopped_before
-
-    def limit_to(self, seq: int) -> ReadResult:
-        """Return only what rests on events up to a seq."""
-        return replace(
-            self,
-            candidates=[candidate for candidate in self.candidates if max(_cited_seqs(candidate)) <= seq],
-            rejected=[rejected for rejected in self.rejected if rejected.seq <= seq],
-            failed_events={failed: error for failed, error in self.failed_events.items() if failed <= seq},
-        )
-
-    @property
-    def sources(self) -> set[int]:
-        """The seqs of events that something was learned from."""
-        return {seq for candidate in self.candidates for seq in _cited_seqs(candidate)} - set(self.failed_events)
-
-
-def _cited_seqs(candidate: Candidate) -> list[int]:
-    return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
 
 
 QUESTION_TOKENS = 2400  # of a session in one question; with what is known beside it, 3,000

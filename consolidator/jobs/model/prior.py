@@ -13,9 +13,9 @@ from consolidator.database import Database
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.candidates import SessionContext
-from consolidator.memory.facts.extraction_prompt import KINDS, known_hint
-from consolidator.memory.facts.model_extraction import is_relation
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.questions.extraction_prompt import KINDS, known_hint
+from consolidator.memory.facts.questions.model_extraction import is_relation
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.observations.doubts import CODE
 from consolidator.memory.observations.observation import CHANGED, HELD, KnownObservation, ProjectWords, is_changed
 from consolidator.memory.text.similarity import content_words

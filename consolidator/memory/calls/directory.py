@@ -35,8 +35,8 @@ def call_directory(tool: str, arguments: Any) -> str | None:
         return None
     directory = None
     if isinstance(arguments, Mapping):
-        said = (arguments.get(key) for key in _DIRECTORY_KEYS)
-        directory = next((_normalize(path) for path in said if isinstance(path, str) and path.strip()), None)
+        directories = (arguments.get(key) for key in _DIRECTORY_KEYS)
+        directory = next((_normalize(path) for path in directories if isinstance(path, str) and path.strip()), None)
     return line_directory(line, directory)
 
 

@@ -164,10 +164,10 @@ def switches_off_check(tool: str, arguments: Any) -> bool:
 def bypasses(line: str) -> frozenset[str]:
     """Return the ways in which a command line gets round checks, each by a name that its spellings share."""
     commands = shell.parse_commands(line)
-    found = {key for command in commands for key in (*_bypasses(command), *_switches_off(command))}
+    guard_keys = {key for command in commands for key in (*_bypasses(command), *_switches_off(command))}
     if _ignores_failure(commands):
-        found.add(IGNORED_FAILURE)
-    return frozenset(found)
+        guard_keys.add(IGNORED_FAILURE)
+    return frozenset(guard_keys)
 
 
 def _bypasses(command: Command) -> Iterator[str]:

@@ -127,10 +127,10 @@ def _identifies(value: Any) -> bool:
     return isinstance(value, int) and abs(value) >= 1000
 
 
-def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str, Any]]:
+def scalar_leaves(value: Any, limit: int = 64) -> list[tuple[str, Any]]:
     """Return the scalar values of a JSON value with their dotted keys without list positions, at most `limit`."""
     leaves: list[tuple[str, Any]] = []
-    stack: list[tuple[str, Any]] = [(key, value)]
+    stack: list[tuple[str, Any]] = [("", value)]
     while stack and len(leaves) < limit:
         name, item = stack.pop()
         if isinstance(item, Mapping):

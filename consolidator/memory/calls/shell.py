@@ -244,8 +244,8 @@ def _command_words(node: Node, source: str) -> list[str]:
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:
     """Return the assignments before a command or in a declaration, without quotes."""
-    found = (child for child in node.children if child.type == "variable_assignment")
-    return tuple("".join(_unquote(part, source) for part in child.children) for child in found)
+    assignments = (child for child in node.children if child.type == "variable_assignment")
+    return tuple("".join(_unquote(part, source) for part in child.children) for child in assignments)
 
 
 def _unquote(node: Node, source: str) -> str:

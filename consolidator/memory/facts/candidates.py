@@ -17,7 +17,7 @@ from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 
 if TYPE_CHECKING:
-    from consolidator.memory.facts.transcript import TranscriptLine
+    from consolidator.memory.facts.questions.transcript import TranscriptLine
 
 # Predicates of observations: they become a fact after the same one was seen several times, or none at all.
 ENDED, TAKEN_BACK = "ended", "taken back"  # of endings: what was said before and is no longer so

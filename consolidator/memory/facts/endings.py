@@ -168,7 +168,7 @@ def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
             rest = f"{who} {groups['verb']} {rest}"
         elif rest.startswith("it ") and " " in who:
             rest = who + rest[2:]
-        yield f"from now on {rest}" if begins_order(rest.lower().split(), 0) == 0 else rest
+        yield f"from now on {rest}" if begins_order(rest.lower().split()) == 0 else rest
 
 
 def ends(ending: Candidate, assertion: Candidate) -> bool:

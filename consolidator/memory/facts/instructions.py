@@ -123,7 +123,7 @@ def find_instruction(sentence: str) -> str | None:
         says < 2
         or words.count("files") > 1  # which ones is what it said
         or (says == 2 and not _SAYS_HOW.intersection(words))
-        or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
+        or (begins_order(words) is None and _SHOULD.match(order) is None)
         or is_stump(order)
     ):
         return None
@@ -142,7 +142,7 @@ def find_wishes(sentence: str) -> list[str]:
         return []
     text = text[start.end() :] if start else _without_politeness(text)
     clauses = [clause.lower().split() for clause in _CLAUSES.split(text)]
-    if reproach is None and all(begins_order(clause, 0) is None for clause in clauses):
+    if reproach is None and all(begins_order(clause) is None for clause in clauses):
         return []
     means = [match["what"].strip(" .-") for match in _MEANS.finditer(text) if not match["denied"]]
     wishes = [f"use {what.lower()}" for what in means if not (is_deictic(what) or is_transient(what))]
@@ -168,14 +168,14 @@ def limits_of(order: str) -> frozenset[str]:
 
 def is_same_order(first: str, second: str) -> bool:
     """Tell whether two orders say the same: most of their words, the same numbers, and both or none a denial."""
-    one, other = _stems(first), _stems(second)
+    stems, others = _stems(first), _stems(second)
     if first == second:
         return True
-    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(one) != _numbers(other):
+    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(stems) != _numbers(others):
         return False
-    shared = len(one & other)
-    is_part = min(len(one), len(other)) >= 2 and shared == min(len(one), len(other))
-    return shared >= SAME_SHARE * len(one | other) or (is_part and abs(len(one) - len(other)) <= MAX_MORE_WORDS)
+    shared = len(stems & others)
+    is_part = min(len(stems), len(others)) >= 2 and shared == min(len(stems), len(others))
+    return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
 
 
 def group_orders(orders: Iterable[str]) -> list[list[str]]:

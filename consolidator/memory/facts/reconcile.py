@@ -317,8 +317,8 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
         ends = [number for number, each in enumerate(group) if _is_over(each) and each.trust != "tool"]
         since = group[ends[-1] + 1 if ends else 0 :]
         shown = [each for each in since if each.id not in ended and not _is_over(each)]
-        found = [each for each in shown if each.trust != "tool"]
-        witnesses = found + [each for each in shown if each.trust == "tool"][:1]  # one source, whoever read it
+        observed = [each for each in shown if each.trust != "tool"]
+        witnesses = observed + [each for each in shown if each.trust == "tool"][:1]  # one source, whoever read it
         is_proved = min(len({c.root_id for c in witnesses}), len({c.occurred_at.date() for c in witnesses})) >= 2
         is_proved = is_proved or any(candidate.confidence == "explicit" for candidate in shown)
         # It is counted what showed it; one that only ended it makes no fact.

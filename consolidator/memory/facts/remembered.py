@@ -142,8 +142,8 @@ def _is_decision(event: Event, decision: str) -> bool:
 def _find_meaning(statement: str) -> Statement:
     """Return the attribute and value that a rule finds where it reads the whole statement; else the words."""
     if len(list(split_sentences(statement))) == 1:
-        for found in find_statements(statement, at_work=True):
-            if found.rejected is None and normalize_value(statement).endswith(normalize_value(found.value)):
-                return found
+        for stated in find_statements(statement, at_work=True):
+            if stated.rejected is None and normalize_value(statement).endswith(normalize_value(stated.value)):
+                return stated
     kind = "constraint" if is_order(statement) or is_norm(statement) else "project"
     return Statement("remember", statement, statement, kind, "work")

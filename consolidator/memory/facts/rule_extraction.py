@@ -97,7 +97,7 @@ def _find_quoted_statements(
     """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
     sentences = list(split_sentences(text))
-    orders_given = sum(begins_order(sentence.lower().split(), 0) is not None for sentence in sentences)
+    orders_given = sum(begins_order(sentence.lower().split()) is not None for sentence in sentences)
     for sentence in sentences:
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
         ending = None if among_people else find_ending(sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from consolidator.memory.text.phrasing import word_set
 
 _BASE = word_set(
@@ -82,14 +84,14 @@ def is_base_form(word: str) -> bool:
     return word in _BASE
 
 
-def begins_order(words: list[str], first: int) -> int | None:
-    """Return the index of the verb of an order whose words begin at `first`; None where they begin none."""
-    index = first
+def begins_order(words: Sequence[str]) -> int | None:
+    """Return the index of the verb of an order that words begin; None where they begin none."""
+    index = 0
     while index < len(words) and words[index] in _LEADS:
         index += 1
     if index >= len(words) or words[index] in _NOT_VERBS:
         return None
-    leads, verb = words[first:index], words[index]
+    leads, verb = words[:index], words[index]
     following = words[index + 1] if index + 1 < len(words) else ""
     if following in _SAID_PLAINLY:
         return None

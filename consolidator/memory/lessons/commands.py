@@ -335,16 +335,16 @@ def _finds_more(history: History) -> Iterator[Lesson]:
                 if segment.ok is False and finds and others and not history.did_not_run(call):
                     passed_before[operation].update(others)
                     cases[operation].add(session, call)
-    for operation, found in sorted(cases.items()):
-        if len(found.roots) < MIN_SESSIONS or operation not in history.worked:
+    for operation, cases_of in sorted(cases.items()):
+        if len(cases_of.roots) < MIN_SESSIONS or operation not in history.worked:
             continue
         names = sorted(passed_before[operation], key=lambda name: (-passed_before[operation][name], name))[:2]
         passing = f"{' and '.join(map(code, names))} {'do' if names[1:] else 'does'}"
-        yield found.build_lesson(
+        yield cases_of.build_lesson(
             "finds_more",
             operation,
-            f"{passing} not catch what {code(operation)} finds ({len(found.roots)} sessions): run it, too.",
-            2.5 * len(found.roots),
-            failures=len(found),
+            f"{passing} not catch what {code(operation)} finds ({len(cases_of.roots)} sessions): run it, too.",
+            2.5 * len(cases_of.roots),
+            failures=len(cases_of),
             instead=operation,
         )

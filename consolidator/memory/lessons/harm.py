@@ -82,9 +82,7 @@ def quote_reason(line: str, limit: int) -> str:
     line = _ADDRESS.sub("…", _PATH_OUT.sub(" …", line))
     label = _LABELS.match(line)
     begin = label.end() if label else 0
-    word = next(
-        (found for each in (NOT_UNDERSTOOD, NOT_THERE, ERROR_WORD) if (found := each.search(line, begin))), None
-    )
+    word = next((mark for each in (NOT_UNDERSTOOD, NOT_THERE, ERROR_WORD) if (mark := each.search(line, begin))), None)
     at = word.end() if word else begin
     starts = [match.end() for match in re.finditer(r"[.;,!?] ", line[: word.start() if word else 0])]
     end = _CLAUSE.search(line, at)

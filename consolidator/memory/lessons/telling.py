@@ -98,14 +98,14 @@ def answer_failure(
 
     `directory` is where the call ran, below the project's folder, and `project` that folder.
     """
-    known = list(lessons)
+    all_lessons = list(lessons)
     line = shell_command(tool, arguments)
     if line is None:
-        return next(_answers_of_tool(known, tool, arguments, error, project), None)
+        return next(_answers_of_tool(all_lessons, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    if (answer := _answer_of_rule(known, line, error)) is not None:
+    if (answer := _answer_of_rule(all_lessons, line, error)) is not None:
         return answer
-    if project and (answer := _answer_of_folder(known, segments, line, directory, error, project)) is not None:
+    if project and (answer := _answer_of_folder(all_lessons, segments, line, directory, error, project)) is not None:
         return answer
     outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
@@ -117,7 +117,7 @@ def answer_failure(
     keys = {key for headline in headlines for key in (headline.key, lacking_key(headline)) if key is not None}
     if is_lone(segments) and (refusal := REFUSAL.match(error)) is not None:
         keys.add(f"use {refusal[1]}")
-    return next(_answers_of_shell(known, failed, line, place, keys, error), None)
+    return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)
 
 
 def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:

@@ -197,8 +197,8 @@ class TraceFold:
 
     def _trace_shell(self, traced: TracedCall, call: CompletedCall, line: str, place: str | None) -> None:
         traced.kind = "shell"
-        given = call_directory(call.tool, call.arguments) if isinstance(call.arguments, Mapping) else None
-        start = given if given and is_absolute(given) and not line.lstrip().startswith("cd ") else place
+        folder = call_directory(call.tool, call.arguments) if isinstance(call.arguments, Mapping) else None
+        start = folder if folder and is_absolute(folder) and not line.lstrip().startswith("cd ") else place
         segments, directory = split_line(line, start)
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]

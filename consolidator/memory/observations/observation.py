@@ -14,9 +14,9 @@ from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.shell import parse_commands
-from consolidator.memory.facts.call_lines import MAX_COMMANDS
 from consolidator.memory.facts.candidates import FactExtractor, Proposals
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.call_lines import MAX_COMMANDS
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.lessons.segments import purpose_of

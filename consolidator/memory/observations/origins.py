@@ -19,7 +19,7 @@ from consolidator.memory.calls.tool_kinds import (
     READING_TOOLS,
     tool_base_name,
 )
-from consolidator.memory.facts.transcript import Origins, TranscriptLine
+from consolidator.memory.facts.questions.transcript import Origins, TranscriptLine
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -130,8 +130,8 @@ def _is_reading(call: CompletedCall, commands: Sequence[Command]) -> bool:
 
 
 def projects_calls(*texts: str) -> frozenset[str]:
-    found = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
-    return frozenset(" ".join(filter(None, match.groups())) for match in found)
+    calls = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
+    return frozenset(" ".join(filter(None, match.groups())) for match in calls)
 
 
 def is_told(quote: str, names: Sequence[str], origins: Origins, before: int) -> bool:

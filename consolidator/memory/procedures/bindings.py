@@ -125,17 +125,17 @@ class BindingFold:
 
         Returns a hash of the call, the same for the same symbol and arguments.
         """
-        given = self._read_arguments(symbol, arguments)
-        call_key = _make_call_key(symbol, given)
-        self._count_shape(symbol, given.own_paths)
-        for path, column in given.hashed.items():
-            self._count_argument(symbol, path, column, given.columns[path], is_given=path in given.from_session)
-        paths = {"<" + path: column for path, column in given.hashed.items()}
+        call = self._read_arguments(symbol, arguments)
+        call_key = _make_call_key(symbol, call)
+        self._count_shape(symbol, call.own_paths)
+        for path, column in call.hashed.items():
+            self._count_argument(symbol, path, column, call.columns[path], is_given=path in call.from_session)
+        paths = {"<" + path: column for path, column in call.hashed.items()}
         if symbol in self.sources:  # the last result stays known until the next one
             paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
         self._add_source(symbol, ValueSource(paths))
-        self._mark_used(symbol, given.hashed)
-        self.open_calls[index] = given.hashed
+        self._mark_used(symbol, call.hashed)
+        self.open_calls[index] = call.hashed
         if len(self.open_calls) > MAX_PENDING:
             del self.open_calls[next(iter(self.open_calls))]
         return hash_key(call_key)
@@ -173,10 +173,10 @@ class BindingFold:
         if redacted_line is not None:
             columns = columns | {USAGE: [usage_pattern(redacted_line)]}
         hashed = {path: self.hash_values(column) for path, column in columns.items()}
-        given = self._given_paths(columns, hashed)
-        if redacted_line is not None and "command" not in given and (operands := operands_of(redacted_line)):
-            given |= {"command"} if self.session_values.gave_any(operands, self.hash_values(operands)) else set()
-        return _GivenArguments(columns, hashed, own_paths, has_secret, given)
+        from_session = self._given_paths(columns, hashed)
+        if redacted_line is not None and "command" not in from_session and (operands := operands_of(redacted_line)):
+            from_session |= {"command"} if self.session_values.gave_any(operands, self.hash_values(operands)) else set()
+        return _GivenArguments(columns, hashed, own_paths, has_secret, from_session)
 
     def _given_paths(self, columns: Columns, hashed: dict[str, list[int]]) -> frozenset[str]:
         return frozenset(
@@ -293,11 +293,11 @@ class BindingFold:
         self.session_values.load(state["values"])
 
 
-def _make_call_key(symbol: str, given: _GivenArguments) -> CountKey:
+def _make_call_key(symbol: str, arguments: _GivenArguments) -> CountKey:
     parts: list[str | int] = ["call", symbol]
-    for path in sorted(given.own_paths):
+    for path in sorted(arguments.own_paths):
         parts.append(path)
-        parts += given.hashed[path]
+        parts += arguments.hashed[path]
     return tuple(parts)
 
 

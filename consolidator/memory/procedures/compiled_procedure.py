@@ -117,14 +117,14 @@ class CompiledProcedure(Plain):
         """Return its calls, one a line, with slots for what is given."""
         return ProcedureRun(self, {}).describe()
 
-    def begin(self, given: Mapping[str, Any]) -> ProcedureRun:
+    def begin(self, values: Mapping[str, Any]) -> ProcedureRun:
         """Return its run with these parameters. Raises StepRefused for others than its own, and for unfit values."""
         expected = {each.name: each for each in self.parameters}
-        if set(given) != set(expected):
+        if set(values) != set(expected):
             raise StepRefused(f"it takes exactly {', '.join(expected) or 'no parameter'}")
         for name, parameter in expected.items():
-            check_value(parameter, given[name], self.project)
-        run = ProcedureRun(self, given)
+            check_value(parameter, values[name], self.project)
+        run = ProcedureRun(self, values)
         run.check_calls()
         return run
 
@@ -203,8 +203,8 @@ def check_value(parameter: Parameter, value: Any, project: str | None) -> None:
     values = value if parameter.is_list else [value]
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_VALUES:
         raise StepRefused(f"{parameter.name} must be a list of 1 to {MAX_VALUES} values")
-    for given in values:
-        each = str(given) if is_number(given) and parameter.kind != "text" else given
+    for raw in values:
+        each = str(raw) if is_number(raw) and parameter.kind != "text" else raw
         if not isinstance(each, str) or not each.strip() or len(each) > MAX_VALUE:
             raise StepRefused(f"{parameter.name} must be a text of at most {MAX_VALUE:,} characters")
         if each.startswith("-") and parameter.kind != "number":

@@ -293,9 +293,9 @@ class _Compiler:
 
     def _slot(self, number: int, name: str, values: Sequence[Any]) -> dict[str, str]:
         """Return the slot of what sessions gave differently: bound where an earlier value was it in each of them."""
-        for known, others in self._slots.items():
+        for slot, others in self._slots.items():
             if list(values) == others:
-                return {"slot": known}
+                return {"slot": slot}
         name = re.sub(r"\W+", "_", name).strip("_") or "value"
         slot = name if name not in self._slots else f"{name}_{number + 1}"
         slot = slot if slot not in self._slots else f"{slot}_{len(self._slots)}"

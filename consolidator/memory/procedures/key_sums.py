@@ -77,16 +77,16 @@ class KeySums:
 
     def recurring(self, min_roots: int = MIN_RECURRING_ROOTS) -> KeySums:
         """Return the sums of the keys that at least `min_roots` roots have."""
-        kept = self.roots >= min_roots
-        return KeySums(self.keys[kept], self.totals[kept], self.roots[kept])
+        recurring = self.roots >= min_roots
+        return KeySums(self.keys[recurring], self.totals[recurring], self.roots[recurring])
 
     def totals_of(self, keys: list[int]) -> list[int]:
         """Return the total of each key; 0 where it was not counted."""
         if not len(self.keys) or not keys:
             return [0] * len(keys)
-        wanted = np.asarray(keys, np.int64)
-        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        totals: list[int] = np.where(self.keys[at] == wanted, self.totals[at], 0).tolist()
+        looked_up = np.asarray(keys, np.int64)
+        at = np.minimum(np.searchsorted(self.keys, looked_up), len(self.keys) - 1)
+        totals: list[int] = np.where(self.keys[at] == looked_up, self.totals[at], 0).tolist()
         return totals
 
     def to_dict(self) -> dict[int, tuple[int, int]]:

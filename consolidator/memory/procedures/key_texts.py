@@ -78,8 +78,8 @@ class KeyTexts:
         if not len(keys):
             return KeyTexts.from_dict({})
         at = np.minimum(np.searchsorted(keys, self.keys), len(keys) - 1)
-        kept = keys[at] == self.keys
-        return self if kept.all() else KeyTexts(self.keys[kept], self.groups[kept], self.texts[kept])
+        listed = keys[at] == self.keys
+        return self if listed.all() else KeyTexts(self.keys[listed], self.groups[listed], self.texts[listed])
 
     def missing_keys(self, keys: Ints) -> Ints:
         """Return which of the keys are not here: distinct, ascending."""

@@ -115,13 +115,13 @@ def publish_scope(
     selection = ProcedureSelection(rule, tells)
     is_harmful = cache(lambda symbol: symbol in profiles and profiles[symbol].find_harm(project or None) is not None)
     procedures: list[Procedure] = []
-    told = 0
+    worthy = 0
     for pattern, symbols, worth in _value_patterns(mined.patterns, texts, tells):
         if any(map(is_harmful, symbols)) or not selection.accept(symbols):
             continue
-        told += worth > 0
+        worthy += worth > 0
         procedures.append(
-            _build_procedure(pattern, symbols, worth if told <= MAX_TOLD else 0.0, profiles, agent, project)
+            _build_procedure(pattern, symbols, worth if worthy <= MAX_TOLD else 0.0, profiles, agent, project)
         )
         if selection.is_full:
             break

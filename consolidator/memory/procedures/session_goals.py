@@ -23,7 +23,7 @@ def order_goals(titles: Iterable[str]) -> list[str]:
 
 def _goal_of(title: str) -> str:
     """Return the first sentence of a title without its greeting; more where that is short."""
-    goal = title[found.end() :] if (found := _GREETING.match(title)) else title
+    goal = title[greeting.end() :] if (greeting := _GREETING.match(title)) else title
     sentence = _FIRST_SENTENCE.match(goal)
     if sentence and len(sentence[1].split()) >= MIN_SENTENCE_WORDS:
         goal = sentence[1]

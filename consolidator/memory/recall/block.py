@@ -242,7 +242,7 @@ def _one_line(text: str) -> str:
     """Return a text on one line, shortened, that can forge neither a mark of a block nor a citation."""
     line = " ".join(escape_markers(strip_invisible(text)).split())
     line = line if len(line) <= MAX_LINE_CHARS else line[: MAX_LINE_CHARS - 1] + "…"
-    return _CITATION.sub(lambda found: found[0].translate(_ROUND), line)
+    return _CITATION.sub(lambda citation: citation[0].translate(_ROUND), line)
 
 
 def _quoted(text: str) -> str:

@@ -190,10 +190,10 @@ def explain_items(
     for item in items:
         document = documents[item.data["id"] if item.kind == "fact" else item.events[0]]
         factors = _factors_of(document, newest, query_words)
-        told = {name: factor for name, factor in factors.items() if abs(factor - 1) >= 0.0005}
+        notable = {name: factor for name, factor in factors.items() if abs(factor - 1) >= 0.0005}
         words = question.words & set(split_words(item.searched))
         shares = _shares_of(document, channels, proving)
-        reasons[item.citation] = Reason(shares, told, tuple(sorted(words)), question.coverage(words))
+        reasons[item.citation] = Reason(shares, notable, tuple(sorted(words)), question.coverage(words))
     return reasons
 
 

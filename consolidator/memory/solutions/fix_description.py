@@ -63,8 +63,8 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
         return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
     if record.operation == "edit":
         return _OTHER_TEXT
-    given = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
-    changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in given.items()]
+    changed = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
+    changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in changed.items()]
     changes += [f"left out {key}" for key in record.arguments if key not in record.resolver_arguments]
     return ", ".join(changes[:MAX_CHANGES])
 

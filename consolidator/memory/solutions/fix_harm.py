@@ -19,8 +19,8 @@ UNNAMED_PACKAGE = "installs a package that the error does not name"
 def fix_harm(record: ErrorRecord, project: str | None) -> str | None:
     """Return why the fix of a record is repeated to no agent; None for a harmless one."""
     calls = list(_calls_of(record))
-    said = f"{record.headline} {record.quote} {record.failing}"
-    return next(_harms(calls, said, project), None)
+    words = f"{record.headline} {record.quote} {record.failing}"
+    return next(_harms(calls, words, project), None)
 
 
 def quote_harm(quote: str) -> str | None:
@@ -44,7 +44,7 @@ def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
             yield step.symbol, {"text": step.detail}
 
 
-def _harms(calls: Sequence[tuple[str, dict[str, str]]], said: str, project: str | None) -> Iterator[str]:
+def _harms(calls: Sequence[tuple[str, dict[str, str]]], words: str, project: str | None) -> Iterator[str]:
     for symbol, texts in calls:
         if not is_shell_symbol(symbol):
             tool = symbol.split(" ", 1)[0]
@@ -55,5 +55,5 @@ def _harms(calls: Sequence[tuple[str, dict[str, str]]], said: str, project: str 
         for line in texts.values():
             if harm := line_harm(line, project):
                 yield harm
-            if installs_unnamed(line, said):
+            if installs_unnamed(line, words):
                 yield UNNAMED_PACKAGE

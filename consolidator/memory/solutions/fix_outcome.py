@@ -57,10 +57,10 @@ def _has_ended(events: Sequence[Event]) -> bool:
 
 def _is_call(call: Event, tool: Any, arguments: Any) -> bool:
     """Whether a call is the one that was suggested; the arguments of a fix that it does not name are free."""
-    made, asked = _texts(call), call_texts(str(tool), arguments)
-    is_shell = "command" in made and "command" in asked
+    made, fix = _texts(call), call_texts(str(tool), arguments)
+    is_shell = "command" in made and "command" in fix
     is_same_tool = call.data.get("tool") == tool or is_shell  # a hook and a log may name the shell differently
-    return is_same_tool and bool(asked) and all(made.get(key, "").split() == asked[key].split() for key in asked)
+    return is_same_tool and bool(fix) and all(made.get(key, "").split() == fix[key].split() for key in fix)
 
 
 def _texts(call: Event) -> dict[str, str]:

@@ -137,9 +137,9 @@ def _split_call(texts: Mapping[str, str]) -> list[Mapping[str, str]]:
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
     """Return the name of a tool's one argument: as the failed call of the tool has it, else where its value is from."""
-    given = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
-    if failed is not None and failed.tool == tool and len(given) == 1:
-        return str(next(iter(given)))
+    arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    if failed is not None and failed.tool == tool and len(arguments) == 1:
+        return str(next(iter(arguments)))
     return next((slot.key for slot in form.slots if slot.source == "call"), "input")
 
 
@@ -155,10 +155,10 @@ def _may_be_made(
     if find_harm(tool, arguments, project) is not None:
         return False
     own = () if failed is None else installed_packages(failed.tool, failed.arguments)
-    known = {*own, *installed_packages(tool, {"command": form.constants})}
+    installable = {*own, *installed_packages(tool, {"command": form.constants})}
     if project is not None:
-        known.update(value.lower() for values in fix["values"] for value in values)
-    return known.issuperset(installed_packages(tool, arguments))
+        installable.update(value.lower() for values in fix["values"] for value in values)
+    return installable.issuperset(installed_packages(tool, arguments))
 
 
 def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, str]) -> str:

@@ -89,8 +89,8 @@ class Solution:
             fix_seen = "no fix to tell" if self.withheld else "no fix seen yet"
             return f"{error} → {fix_seen} (met {times}, in {count_support(self.sessions, self.people)})"
         fix = self.fixes[0]
-        told = fix.description if fix.confirmed else f"last time: {fix.last_time}"
-        return f"{error} → {told} ({fix.rate})"
+        wording = fix.description if fix.confirmed else f"last time: {fix.last_time}"
+        return f"{error} → {wording} ({fix.rate})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the solution as JSON, with its line."""

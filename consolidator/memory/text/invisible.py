@@ -78,9 +78,9 @@ def strip_invisible_in(value: Any) -> Any:
     return value
 
 
-def mark_invisible(text: str, mark: str = "\ufffd") -> str:
+def mark_invisible(text: str) -> str:
     """Return a text with a mark in place of each character that nobody sees, to show that there was one."""
-    return text if _SEEN_ONLY.fullmatch(text) else _UNSHOWN.sub(lambda match: mark, text)
+    return text if _SEEN_ONLY.fullmatch(text) else _UNSHOWN.sub("\ufffd", text)
 
 
 def escape_invisible(text: str) -> str:

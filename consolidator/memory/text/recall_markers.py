@@ -21,12 +21,12 @@ _CITATION = re.compile(r"\[(?:[a-z]+:|(?=[a-z]_))((?:[a-z]_)?[0-9a-f]{6,})\]")
 _MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
-def strip_recalled(text: str, *, is_excerpt: bool = False) -> str:
+def strip_recalled(text: str) -> str:
     """Return a text without the blocks that memory put there, and without what its writer marked as private.
 
-    A recall block without an end goes to the text's end; an excerpt may begin within a private passage.
+    A recall block without an end goes to the text's end.
     """
-    text = strip_private(text, is_excerpt=is_excerpt)
+    text = strip_private(text)
     return _OTHER_BLOCK.sub(" ", _RECALL_BLOCK.sub(" ", text)) if "<" in text else text
 
 

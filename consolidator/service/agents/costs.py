@@ -24,7 +24,6 @@ async def load_costs(
     session_id: str | None = None,
     agent: str | None = None,
     since: datetime | None = None,
-    limit: int | None = None,
 ) -> tuple[list[Cost], Cost]:
     """Return the cost of each group, the most expensive first (turns and days in their order), and the total.
 
@@ -35,8 +34,8 @@ async def load_costs(
     day = since.date() if since else None
     filters = {"session": session_id, "agent": agent, "since": day, "turns": by == "turn"}
     async with database.connection() as conn:
-        groups = await spend.sum_costs(conn, {**filters, "by": by, "limit": limit})
-        totals = await spend.sum_costs(conn, {**filters, "by": "all", "limit": None})
+        groups = await spend.sum_costs(conn, {**filters, "by": by})
+        totals = await spend.sum_costs(conn, {**filters, "by": "all"})
     zero = Cost("all", 0, 0, 0, 0, Decimal(0), Decimal(0), 0, None)
     return groups, totals[0] if totals else zero
 

@@ -95,11 +95,9 @@ class ExchangeLog:
                 unsent, sent = self._keys(hashes, len(messages))
                 by_key = await sessions.find_recorded(conn, [unsent, sent], RECORDED_BY)
                 values = {
-                    "id": str(ULID()),
                     "key": sent if by_key else unsent,  # the same answer once more, or another client's at this moment
                     "agent": self.agent,
                     "channel": RECORDED_BY,
-                    "peer": None,
                     "project": self.project,
                     "recorded_by": RECORDED_BY,
                 }

@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ulid import ULID
-
 from consolidator.database import Connection, Database
 from consolidator.errors import InvalidEvent
 from consolidator.formats.common.drafts import Draft
@@ -53,7 +51,7 @@ class ItemLog:
         Raises TypeError for what JSON cannot hold, and InvalidEvent for an item that is no object, or nested too deep.
         """
         new = self._build_events(added)
-        values = {**self._columns, "id": str(ULID()), "recorded_by": self._recorder}
+        values = {**self._columns, "recorded_by": self._recorder}
         async with database.transaction() as conn:
             now = database.clock.now()
             answered = await sessions.find_answered(conn, self.key, self._recorder, idempotency_key)

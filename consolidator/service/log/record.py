@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ulid import ULID
-
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent, KeyReused
 from consolidator.formats.common.agent_words import is_accepted_plan
@@ -54,7 +52,6 @@ async def record_events(
     latest = database.clock.now() + MAX_AHEAD
     parsed = [_parse_event(number, event, viewer, latest) for number, event in enumerate(new_events, 1)]
     values = {
-        "id": str(ULID()),
         "key": key,
         "agent": narrowed.agent,
         "channel": channel,

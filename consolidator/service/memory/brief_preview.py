@@ -10,7 +10,6 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.brief import Situation, brief
-from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.scope import narrow_scope
 from consolidator.store.sessions import projects
 
@@ -60,7 +59,7 @@ async def preview_brief(
     viewer.check_reads_all()
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
-        agent = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
+        agent = scope.agent or await projects.find_latest_agent(conn, scope.project)
     shown = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
     items = () if shown is None else shown.block.items
     lines = [

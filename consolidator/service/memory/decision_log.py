@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ulid import ULID
-
 from consolidator.database import Connection
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
@@ -43,7 +41,6 @@ async def log_decision(
     The caller holds the agent's lock.
     """
     values = {
-        "id": str(ULID()),
         "key": owner.key,
         "agent": owner.memory,
         "channel": CHANNEL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from consolidator.database import Connection, Database
@@ -20,7 +21,7 @@ from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.ids import MEMORY, resolve_id
+from consolidator.service.memory.ids import MEMORY, find_by_id
 from consolidator.service.memory.learned import load_call_quotes
 from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
@@ -60,12 +61,8 @@ async def explain(
     """
     scope = viewer.narrow(peer=peer)
     async with database.connection() as conn:
-
-        async def is_explained(whole_id: str) -> bool:
-            return await _explain_reached(conn, whole_id, scope, viewer) is not None
-
-        whole_id = await resolve_id(conn, memory_id, MEMORY, is_explained)
-        explanation = await _explain_reached(conn, whole_id, scope, viewer)
+        find = partial(_explain_reached, conn, scope=scope, viewer=viewer)
+        explanation = await find_by_id(conn, memory_id, MEMORY, find)
     if explanation is None:
         raise NotFound(_NOTHING.format(memory_id))
     return explanation

@@ -14,7 +14,7 @@ from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidat
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.ids import resolve_id
+from consolidator.service.memory.ids import find_by_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
@@ -195,16 +195,15 @@ async def review_candidate(
     )
     async with database.transaction() as conn:
 
-        async def is_decidable(whole_id: str) -> bool:
+        async def find(whole_id: str) -> CandidateRow | None:
             row = await facts.get_quarantined(conn, whole_id)
-            return row is not None and bool(await _find_decidable(conn, [row], viewer))
+            return row if row is not None and await _find_decidable(conn, [row], viewer) else None
 
-        candidate_id = await resolve_id(conn, candidate_id, ("candidate",), is_decidable)
-        candidate = await facts.get_quarantined(conn, candidate_id)
-        if candidate is None or not await _find_decidable(conn, [candidate], viewer):
+        candidate = await find_by_id(conn, candidate_id, ("candidate",), find)
+        if candidate is None:
             raise not_quarantined
         await scopes.lock_agents(conn, [candidate.agent])
-        if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
+        if not await facts.end_quarantine(conn, candidate.id, rejected=None if accept else REJECTED):
             raise not_quarantined
         await reconcile_facts(conn, candidate.agent, Provenance(None, "review", database.clock.now()))
     return candidate
@@ -264,22 +263,18 @@ async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> 
 async def load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
     """Return the fact of an id, or of the beginning of one; raise NotFound where the viewer reaches none."""
 
-    async def is_visible(whole_id: str) -> bool:
+    async def find(whole_id: str) -> FactRow | None:
         row = await lookup.load_fact(conn, whole_id)
-        return row is not None and await _is_visible(conn, row, viewer)
+        if row is None or not await sees_memory(conn, viewer, row.agent, row.project):
+            return None
+        return row if await find_reached_facts(conn, {row.id}, peer=viewer.peer, project=viewer.project) else None
 
-    fact = await lookup.load_fact(conn, await resolve_id(conn, fact_id, ("fact",), is_visible))
-    if fact is None or not await _is_visible(conn, fact, viewer):
+    fact = await find_by_id(conn, fact_id, ("fact",), find)
+    if fact is None:
         raise NotFound(f"no fact has the id {fact_id!r}; `consolidator facts` lists them")
     if not await reaches_memory(conn, viewer, fact.agent, fact.project, fact.peer):
         raise Forbidden("this fact is not only of the agent, project or peer that the credential is for")
     return fact
-
-
-async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
-    """Whether a viewer may see a fact."""
-    ids = {fact.id} if await sees_memory(conn, viewer, fact.agent, fact.project) else ()
-    return bool(await find_reached_facts(conn, ids, peer=viewer.peer, project=viewer.project))
 
 
 async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *, superseded_by: str | None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.store.memory import lookup
 
+T = TypeVar("T")
 Kind = Literal["fact", "procedure", "solution", "lesson", "candidate", "run", "dead_letter"]
 MEMORY: tuple[Kind, ...] = ("fact", "procedure", "solution", "lesson", "candidate")
 MIN_PREFIX = 4  # characters of an id, its kind's letters such as "sol_" aside: fewer name too much
@@ -39,6 +40,17 @@ async def resolve_id(
     if len(rows) > 1:
         raise UsageError(_describe_several(name, rows))
     return rows[0].id if rows else name
+
+
+async def find_by_id(
+    conn: Connection, name: str, kinds: Sequence[Kind], find: Callable[[str], Awaitable[T | None]]
+) -> T | None:
+    """Return what `find` returns for the whole id that `name` begins, of those for which it returns something."""
+
+    async def is_reached(whole_id: str) -> bool:
+        return await find(whole_id) is not None
+
+    return await find(await resolve_id(conn, name, kinds, is_reached))
 
 
 def read_citation(name: str) -> str:

@@ -195,12 +195,9 @@ async def load_lesson(conn: Connection, lesson_id: str, viewer: Viewer) -> Lesso
         row = await lessons.load_lesson(conn, whole_id, viewer.peer or "")
         return row if row is not None and is_reached(row, viewer) else None
 
-    async def is_visible(whole_id: str) -> bool:
-        return await find(whole_id) is not None
+    from consolidator.service.memory.ids import find_by_id
 
-    from consolidator.service.memory.ids import resolve_id
-
-    row = await find(await resolve_id(conn, lesson_id, ("lesson",), is_visible))
+    row = await find_by_id(conn, lesson_id, ("lesson",), find)
     if row is None:
         raise NotFound(f"there is no lesson {lesson_id!r}")
     return row

@@ -11,7 +11,6 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients import rules_file
-from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.lessons import FRICTION_KINDS, LessonRow, is_said, list_lessons, read_lesson
 from consolidator.service.memory.procedures import list_procedures
@@ -47,7 +46,7 @@ async def list_projects(database: Database, *, limit: int = 100, viewer: Viewer 
     """
     viewer.check_reads_all()
     async with database.connection() as conn:
-        rows = await projects.list_overview(conn, CHANNEL, None, limit)
+        rows = await projects.list_overview(conn, None, limit)
     return sorted(rows, key=lambda row: not row.lessons and not row.facts)
 
 
@@ -55,7 +54,7 @@ async def load_project(database: Database, project: str, *, limit: int = 20, vie
     """Return what is known of a project. Raises Forbidden for a viewer who does not reach everything."""
     viewer.check_reads_all()
     async with database.connection() as conn:
-        rows = await projects.list_overview(conn, CHANNEL, project, 1)
+        rows = await projects.list_overview(conn, project, 1)
         nights = await projects.list_nights(conn, project, [ALL_AGENTS, *(rows[0].agents if rows else ())], NIGHTS)
     lessons = [
         row

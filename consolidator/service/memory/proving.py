@@ -7,7 +7,7 @@ others are not run; nothing of it is evidence. So a lesson can be tried before a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.database import Database
@@ -67,10 +67,6 @@ class Trial:
     def model_calls(self) -> int:
         """How many calls of the model it took."""
         return self.untold.model_calls + self.told.model_calls
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -525,13 +525,13 @@ async def search_vectors(
     return [
         Channel(
             FACT if kind == FACT else TURN,
-            scale_to_range(found, nearest.get(TURN, ()) if kind == FACT else ()),
+            scale_to_range(documents, nearest.get(TURN, ()) if kind == FACT else ()),
             weights[kind],
             names[kind],
-            cosine=max(cosine for _, cosine in found),
+            cosine=max(cosine for _, cosine in documents),
         )
-        for kind, found in nearest.items()
-        if found
+        for kind, documents in nearest.items()
+        if documents
     ]
 
 

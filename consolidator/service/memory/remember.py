@@ -19,7 +19,7 @@ from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScop
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
+from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, load_fact, reconcile_facts
 from consolidator.service.memory.ids import read_citation
 from consolidator.service.memory.lessons import forget_lesson, load_lesson
@@ -140,7 +140,7 @@ async def _find_owner(database: Database, viewer: Viewer, scope: MemoryScope) ->
             return MemoryOwner(scope.agent, project, peer)
         if database.share_between_agents and peer is None:
             return MemoryOwner(ALL_AGENTS, project)
-        latest = await projects.find_latest_agent(conn, project, but_channel=CHANNEL)
+        latest = await projects.find_latest_agent(conn, project)
     return MemoryOwner(latest or DEFAULT_AGENT, project, peer)
 
 

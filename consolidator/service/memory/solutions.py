@@ -39,18 +39,22 @@ async def find_solutions(
     filters: SolutionFilter = SolutionFilter(limit=DEFAULT_LIMIT),
     *,
     tool: str | None = None,
-    call: tuple[str, Any] | FailedCall | None = None,
+    arguments: Any = None,
+    call: FailedCall | None = None,
     viewer: Viewer = OWNER,
 ) -> list[SolutionRow]:
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
 
     Errors are found by their fingerprint, else by the words that they share, where all their names are in the text.
-    `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
+    `tool` is the failed tool or its symbol, `arguments` what it was given: some fixes change these. `call` is both, and
+    where it ran.
     """
     text = redact(error)
-    failed = _redact_call(call if call is None or isinstance(call, FailedCall) else FailedCall(*call))
-    if tool is None and failed is not None:
-        tool = failed_symbol(failed.tool, failed.arguments, text)
+    if tool is not None and arguments is not None:
+        call, tool = FailedCall(tool, arguments), None
+    if call is not None:
+        call = replace(call, arguments=redact_arguments(call.arguments, redact))
+        tool = tool or failed_symbol(call.tool, call.arguments, text)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)
     async with database.connection() as conn:
@@ -61,7 +65,7 @@ async def find_solutions(
     error_signature = signature(text)
     same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]
     rows = same or [row for row in rows if concerns_error(row.headline, line)]
-    return [answer_error(row, text, failed) for row in rows][: filters.limit]
+    return [answer_error(row, text, call) for row in rows][: filters.limit]
 
 
 def answer_error(row: SolutionRow, error: str, call: FailedCall | None = None) -> SolutionRow:
@@ -72,7 +76,3 @@ def answer_error(row: SolutionRow, error: str, call: FailedCall | None = None) -
     error_headline = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""
     line = answer_line(row.body, suggestion, error_headline)
     return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
-
-
-def _redact_call(call: FailedCall | None) -> FailedCall | None:
-    return None if call is None else replace(call, arguments=redact_arguments(call.arguments, redact))

@@ -21,7 +21,6 @@ from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
 from consolidator.models.payload import EventType
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import find_session
-from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.scope import narrow_scope
 from consolidator.store.facts.visibility import load_person
@@ -104,7 +103,7 @@ async def suggest_after_calls(
     events = read_calls(calls)
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
-        name = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
+        name = scope.agent or await projects.find_latest_agent(conn, scope.project)
         if name is None:
             return []
         rows = await lookup.load_tool_profiles(conn, replace(scope, agent=name))

@@ -47,8 +47,8 @@ async def run_job(
     """
     tell = partial(send_night_digest, context.database, context.settings)
     runner = context.become(JobRunner, after_night=tell)
-    options: dict[str, Any] = {"older_than": older_than} if older_than else {}
-    return await runner.run_now(job, **options, **({"force": True} if force else {}))
+    options: dict[str, Any] = {"older_than": older_than, "force": force}
+    return await runner.run_now(job, **{name: value for name, value in options.items() if value})
 
 
 async def preview_retention(

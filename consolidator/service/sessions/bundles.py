@@ -27,6 +27,7 @@ from consolidator.models.lineage import CheckpointRow
 from consolidator.models.session import SeedRow, SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import find_session
+from consolidator.service.log.export import writable_columns
 from consolidator.store.log import blobs, bundles, events
 from consolidator.store.log.bundles import DeliveryRow
 from consolidator.store.log.events import Span
@@ -39,6 +40,7 @@ _COLUMNS = (  # of a session's row, in their order in a bundle
 )  # fmt: skip
 _SEED = ("ordinal", "role", "content", "is_new", "occurred_at", "details")
 _CHECKPOINT = ("seq", "label", "metadata", "delta", "fold", "created_at", "expires_at")
+_CHUNK = ("message_id", "seq", "started_seq", "delta")
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -123,10 +125,7 @@ class _SessionExporter:
         self.name = str(self._header["id"])  # the session's id where it was exported first
 
     def _build_header(self) -> dict[str, Any]:
-        columns = {
-            name: unescape(value) if isinstance(value, str) else value for name, value in asdict(self.session).items()
-        }
-        header = native.build_header(columns, self.session.pruned_to)
+        header = native.build_header(writable_columns(self.session, redacted=False), self.session.pruned_to)
         header.pop("chain", None)
         if not self._is_whole:  # it may go on after what is read of it
             header.pop("status", None)
@@ -227,7 +226,7 @@ class _SessionExporter:
             yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
 
 
-def _values(row: CheckpointRow | SeedRow | DeliveryRow, *names: str) -> dict[str, Any]:
+def _values(row: CheckpointRow | SeedRow | ChunkRow, *names: str) -> dict[str, Any]:
     """Return some values of a row by their names, times as texts."""
     values = {name: getattr(row, name) for name in names}
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
@@ -260,12 +259,7 @@ def _spread(text: str, message: Sequence[ChunkRow]) -> Iterator[ChunkRow]:
 
 def _chunk_values(chunk: ChunkRow) -> dict[str, Any]:
     placed = {} if chunk.after_seq is None else {"after_seq": chunk.after_seq}
-    return placed | {
-        "message_id": chunk.message_id,
-        "seq": chunk.seq,
-        "started_seq": chunk.started_seq,
-        "delta": chunk.delta,
-    }
+    return placed | _values(chunk, *_CHUNK)
 
 
 def _split_by_size(rows: Sequence[EventRow]) -> Iterator[list[EventRow]]:

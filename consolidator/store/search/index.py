@@ -47,9 +47,6 @@ class TurnRow:
     text: str  # at most 2,000 characters of it
     occurred_at: datetime
     announces: bool  # what an agent does next
-    origin: str | None
-    project: str | None
-    peer: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,13 +82,12 @@ insert into setting (name, value) values ('index_version', %(value)s) on conflic
 select not exists (select from posting) as is_empty
 
 -- name: turns
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
-from episode e left join session s on s.id = e.session_id where e.id = any(%(numbers)s)
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+from episode e where e.id = any(%(numbers)s)
 
 -- name: turns_of_events
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces, s.origin, s.project, s.peer
-from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
-join episode e using (session_id, seq) left join session s on s.id = e.session_id
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq) join episode e using (session_id, seq)
 
 -- name: facts
 -- Each with the events of every candidate that proves it: its own, and those that say the same in the same session.

@@ -49,11 +49,11 @@ async def list_shared_with(conn: Connection, agent: str) -> list[str]:
     return ["", *projects] if projects else []
 
 
-async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:
-    """Return the agent of the latest session of a project, else of the latest one anywhere; not of one channel."""
-    values = {"project": project, "channel": but_channel}
+async def find_latest_agent(conn: Connection, project: str | None) -> str | None:
+    """Return the agent of the latest session of a project, else of the latest one anywhere; not of memory's own."""
+    values = {"project": project}
     agent = await fetch_value(conn, _SQL["latest_agent"], values) if project else None
-    agent = agent or await fetch_value(conn, _SQL["latest_agent"], values | {"project": None})
+    agent = agent or await fetch_value(conn, _SQL["latest_agent"], {"project": None})
     return None if agent is None else str(agent)
 
 
@@ -100,5 +100,5 @@ class ProjectNightRow:
     solutions: int
 
 
-list_overview = Rows[ProjectRow, str, str | None, int](ProjectRow, _SQL["overview"], "channel project limit")
+list_overview = Rows[ProjectRow, str | None, int](ProjectRow, _SQL["overview"], "project limit")
 list_nights = Rows[ProjectNightRow, str, Sequence[str], int](ProjectNightRow, _SQL["nights"], "project agents limit")

@@ -19,7 +19,7 @@ select project from known k where project is not null and exists (
 
 -- name: latest_agent
 select agent from session
-where kind in ('root', 'fork') and channel is distinct from %(channel)s
+where kind in ('root', 'fork') and channel is distinct from 'memory'
   and (%(project)s::text is null or project = %(project)s)
 order by last_day desc, last_occurred_at desc, id desc limit 1  -- what is imported at once was not created in its order
 
@@ -32,7 +32,7 @@ where agent = %(agent)s and memory = %(shared)s and project is not null
 select s.project, array_agg(distinct s.agent) as agents, count(*) as sessions, max(s.last_occurred_at) as last_at,
        (select count(*) from lesson l where l.person = '' and l.project = s.project and l.retired_at is null and l.kind <> 'call') as lessons,
        (select count(*) from fact f where f.project = s.project and f.superseded_at is null) as facts
-from session s where s.project is not null and s.recorded_by is null and s.channel is distinct from %(channel)s
+from session s where s.project is not null and s.recorded_by is null and s.channel is distinct from 'memory'
   and (%(project)s::text is null or s.project = %(project)s)
 group by s.project order by last_at desc, s.project limit %(limit)s
 

@@ -115,7 +115,8 @@ async def open_current(conn: Connection, values: Mapping[str, Any], *, now: date
 
     With `recorded_by` (a client) in `values`, the key is one of that client's: each has its own.
     """
-    full = {"recorded_by": None, "conversation_id": None, **values, "now": now}
+    nothing = dict.fromkeys(("peer", "project", "recorded_by", "conversation_id"))
+    full = {"id": str(ULID()), **nothing, **values, "now": now}
     await execute(conn, _SQL["end_current"], full)
     while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
         continue  # another transaction is creating it at this moment

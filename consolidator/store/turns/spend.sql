@@ -134,4 +134,3 @@ from named
 group by name, case when %(by)s = 'turn' then session_id end
 order by case when %(by)s = 'turn' then max(session_id) end, case when %(by)s = 'turn' then max(turn) end,
          case when %(by)s = 'day' then name end, sum(coalesce(cost, aside, 0)) desc, name
-limit %(limit)s

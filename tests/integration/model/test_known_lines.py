@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.jobs.model.prior import MAX_HELD, MAX_KNOWN_TOKENS, Prior, load_held
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import SessionContext
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.observations.observation import HELD, HELD_ALREADY, KnownObservation, ProjectWords
 from consolidator.models.event import NewEvent
 from consolidator.service.memory.facts import list_facts

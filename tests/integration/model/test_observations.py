@@ -14,9 +14,9 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.model.prior import Prior
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.observations.observation import KnownObservation, ProjectWords, read_observations
 from consolidator.memory.observations.origins import read_origins, words_of_names
 from consolidator.models.event import Event, NewEvent

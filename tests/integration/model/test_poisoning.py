@@ -12,8 +12,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import FactExtractor, SessionContext
-from consolidator.memory.facts.model_extraction import model_extractor, read_facts
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.model_extraction import model_extractor, read_facts
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType

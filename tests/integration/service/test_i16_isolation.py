@@ -18,6 +18,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
+from consolidator.memory.solutions.fix_suggestion import FailedCall
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
@@ -161,7 +162,7 @@ async def ask_everything(database: Database, tmp_path: Path, peer: str, names: I
         answers.append(
             await list_facts(database, FactFilter(agent=agent, peer=peer, include_superseded=True, limit=1000))
         )
-    call = ("Bash", {"command": "git push --to trunk"})
+    call = FailedCall("Bash", {"command": "git push --to trunk"})
     answers.append(
         await find_solutions(
             database,
@@ -257,7 +258,7 @@ async def test_a_fix_is_bound_from_the_one_who_asks(database: Database, settings
     for person in ("ada", "bob", "eve"):
         await log_person(database, person)
     await run_next_night(database, clock, settings)
-    call = ("Bash", {"command": "git push --to trunk"})
+    call = FailedCall("Bash", {"command": "git push --to trunk"})
     error = "fatal: The current branch trunk has no upstream branch."
     (answer, *_) = await find_solutions(database, error, SolutionFilter(agent=AGENT, peer=STRANGER), call=call)
     assert answer.body["suggestion"]["arguments"] == {"command": "git push -u trunk"}

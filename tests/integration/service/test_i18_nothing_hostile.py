@@ -64,7 +64,7 @@ async def ask_all_doors(database: Database, project: str, skills: Path) -> str:
     texts: list[Any] = [answer.block.text for call in calls if (answer := await answer_hook(database, call))]
     texts.append(
         await find_solutions(
-            database, REFUSED, SolutionFilter(project=project, include_unsolved=True), call=("Bash", RUN)
+            database, REFUSED, SolutionFilter(project=project, include_unsolved=True), tool="Bash", arguments=RUN
         )
     )
     listed = await list_solutions(database, SolutionFilter(project=project, include_unsolved=True))

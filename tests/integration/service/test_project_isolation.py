@@ -97,7 +97,7 @@ async def ask_everything(asker: Asker, names: list[str], **scope: Any) -> str:
     solutions = SolutionFilter(limit=100, **scope)
     for error in [*ERRORS, *planted]:
         await ask(find_solutions, error, solutions)
-        await ask(find_solutions, error, solutions, call=("Bash", {"command": "git push --to trunk"}))
+        await ask(find_solutions, error, solutions, tool="Bash", arguments={"command": "git push --to trunk"})
         await ask(find_solutions, error, solutions, tool="unlock")
     await ask(list_procedures, procedures)
     for table in ("fact", "candidate", "procedure", "solution"):

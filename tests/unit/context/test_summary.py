@@ -66,11 +66,6 @@ def test_the_summary_lists_what_happened() -> None:
     )
 
 
-def test_a_resolved_error_is_marked_as_resolved() -> None:
-    text = render_summary(fold_summary(DAY_EVENTS).to_json(), {"fatal: no upstream branch": True})
-    assert "- Bash: fatal: no upstream branch (2 times) - resolved" in text
-
-
 def test_a_session_without_events_has_a_summary() -> None:
     assert render_summary(SummaryFold().to_json()) == "Session so far: 0 messages from the user, nothing yet."
 

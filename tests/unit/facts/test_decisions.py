@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import Decision, follow_moved_targets, own_fact_id
-from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
+from consolidator.memory.facts.questions.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import (
     apply_refinements,
     reconcile_candidates,

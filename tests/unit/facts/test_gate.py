@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import FactExtractor, Proposals, SessionContext
-from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.orders import commands_memory, overrides_instructions
+from consolidator.memory.facts.questions.model_extraction import read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import Origins, TranscriptChunk
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import Origins, TranscriptChunk
 from consolidator.memory.facts.triage import triage_candidates
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consolidator.memory.facts.transcript import TranscriptLine
+from consolidator.memory.facts.questions.transcript import TranscriptLine
 from consolidator.memory.observations.doubts import rejection
 
 

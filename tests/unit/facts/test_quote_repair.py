@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from consolidator.memory.facts.quote_repair import QuoteRepair, plan_repair
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.quote_repair import QuoteRepair, plan_repair
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from tests.oracle import fact_json
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
-from consolidator.memory.facts.model_extraction import read_facts
+from consolidator.memory.facts.questions.model_extraction import read_facts
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.facts.reconcile import Fact, normalize_value, reconcile_candidates
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.models.fact import UNKNOWN_START
 from tests import oracle
 

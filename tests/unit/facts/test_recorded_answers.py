@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import FactExtractor, SessionContext
-from consolidator.memory.facts.model_extraction import read_facts
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.questions.model_extraction import read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json

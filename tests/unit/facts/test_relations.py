@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
-from consolidator.memory.facts.model_extraction import read_facts
+from consolidator.memory.facts.questions.model_extraction import read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.facts.reconcile import fact_id, reconcile_candidates, scope_of
 from consolidator.memory.facts.relations import canonical_relation, spellings_of
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.rules import RULES
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json

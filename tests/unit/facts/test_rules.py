@@ -22,11 +22,11 @@ from consolidator.memory.facts.candidates import (
 )
 from consolidator.memory.facts.endings import find_ending
 from consolidator.memory.facts.instructions import find_instruction, find_wishes, group_orders, is_same_order
-from consolidator.memory.facts.model_extraction import read_facts
+from consolidator.memory.facts.questions.model_extraction import read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.audience import describe_peer
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

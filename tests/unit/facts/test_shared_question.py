@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.model_use.session_answers import SessionAnswers, key_of
 from consolidator.memory.facts.candidates import FactExtractor, SessionContext
-from consolidator.memory.facts.model_extraction import model_extractor, read_facts
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.shared_question import SharedQuestion
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.model_extraction import model_extractor, read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.shared_question import SharedQuestion
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json

@@ -11,10 +11,10 @@ import pytest
 
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import FactExtractor, Proposals, SessionContext
-from consolidator.memory.facts.model_extraction import DATE_LEFT_OUT, model_extractor, read_facts
+from consolidator.memory.facts.questions.model_extraction import DATE_LEFT_OUT, model_extractor, read_facts
+from consolidator.memory.facts.questions.session_lines import transcript_lines
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, cut_chunks
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.memory.facts.session_lines import transcript_lines
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json

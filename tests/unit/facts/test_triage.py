@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import Decision
-from consolidator.memory.facts.merge_question import SYSTEM, MergeQuestion
+from consolidator.memory.facts.questions.merge_question import SYSTEM, MergeQuestion
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.triage import CandidateTriage, UnclearCandidate, triage_candidates
 from consolidator.models.fact import ExistingFact

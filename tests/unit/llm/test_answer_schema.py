@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from consolidator.context.compaction import SUMMARY_SCHEMA
 from consolidator.llm.answer_schema import list_violations
-from consolidator.memory.facts import extraction_prompt, merge_question
+from consolidator.memory.facts.questions import extraction_prompt, merge_question
 from tests.unit.formats.sample_logs import ODD_VALUES, places, put
 
 OPERATION = {"saying": "c1", "operation": "add", "target": None, "reason": "new"}

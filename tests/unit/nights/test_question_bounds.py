@@ -21,8 +21,8 @@ from consolidator.jobs.model.prior import Prior
 from consolidator.llm import tokens
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.tokens import count_tokens
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, relations_hint
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine, cut_chunks
+from consolidator.memory.facts.questions.extraction_prompt import MAX_TOKENS, relations_hint
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine, cut_chunks
 from consolidator.memory.observations.observation import KnownObservation, ProjectWords
 from consolidator.settings import Settings
 from tests.conftest import NOON

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.model_use.models import split_turns
 from benchmarks.model_use.stand_in_model import ModelUsage, find_facts
-from consolidator.memory.facts.extraction_prompt import SCHEMA, SYSTEM
+from consolidator.memory.facts.questions.extraction_prompt import SCHEMA, SYSTEM
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

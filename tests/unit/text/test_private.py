@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import SessionContext
+from consolidator.memory.facts.questions.session_lines import transcript_lines
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.recall.episodes import extract_episode
 from consolidator.memory.text.private import strip_private

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 
 from consolidator.memory.calls.approvals import describe_approval, read_choice
-from consolidator.memory.facts.call_lines import call_lines
 from consolidator.memory.facts.candidates import SessionContext, speaker_name
-from consolidator.memory.facts.transcript import EXPLAINS, GAP, TranscriptLine, shorten
+from consolidator.memory.facts.questions.call_lines import call_lines
+from consolidator.memory.facts.questions.transcript import EXPLAINS, GAP, TranscriptLine, shorten
 from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.facts.candidates import is_quote_in
-from consolidator.memory.facts.transcript import TranscriptLine
+from consolidator.memory.facts.questions.transcript import TranscriptLine
 from consolidator.memory.lessons.headlines import line_hash
 from consolidator.memory.lessons.history import failed_segment
 from consolidator.memory.lessons.segments import Segment, resolves

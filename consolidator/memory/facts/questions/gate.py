@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, overrides_instructions, overrides_nearby
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.sentences import paragraph_around, sentence_around
 from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 
@@ -96,8 +96,8 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     own_text = " ".join(_own_text(line, str(fact["value"])) for line in lines)
     own = content_words(own_text)
     agents = (f"{line.text} {line.detail or ''} {line.outcome or ''}" for line in lines if not line.is_persons)
-    told = (words for _, words, _ in chunk.origins.told)
-    others = content_words(" ".join([*agents, *(line.quoted for line in lines), *told]))
+    others_words = (words for _, words, _ in chunk.origins.told)
+    others = content_words(" ".join([*agents, *(line.quoted for line in lines), *others_words]))
     spoken = set(re.findall(r"\w+", own_text.casefold()))
     for token in re.findall(r"\w+", f"{fact['value']} {fact['sentence']}"):  # "SendGrid", of which they say "sendgrid"
         own |= content_words(token) if token.casefold() in spoken else frozenset()

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.memory.facts.gate import PERSONS_NAMES
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.questions.gate import PERSONS_NAMES
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 
 _NAME = re.compile(r"s([0-9]{1,4})([PASFECc][0-9]{1,6})")

@@ -20,12 +20,12 @@ from consolidator.memory.facts.candidates import (
     SessionContext,
     owner_of_statement,
 )
-from consolidator.memory.facts.extraction_prompt import KINDS, PROMPT_VERSION
-from consolidator.memory.facts.gate import NOT_PERSONS, PASSED_ON, PERSONS_NAMES, Verdict, judge_fact
 from consolidator.memory.facts.orders import is_order
+from consolidator.memory.facts.questions.extraction_prompt import KINDS, PROMPT_VERSION
+from consolidator.memory.facts.questions.gate import NOT_PERSONS, PASSED_ON, PERSONS_NAMES, Verdict, judge_fact
+from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.facts.quotes import MAX_QUOTE_CHARS
 from consolidator.memory.facts.relations import canonical_relation
-from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.observations.observation import KnownObservation
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.negation import denies_value

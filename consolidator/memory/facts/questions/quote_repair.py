@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.memory.facts.model_extraction import has_wrong_quote
-from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.facts.questions.model_extraction import has_wrong_quote
+from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.text.similarity import content_words
 
 MAX_REPAIRED = 12  # facts or observations that are asked for once more, of one chunk
