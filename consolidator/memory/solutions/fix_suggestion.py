@@ -17,6 +17,7 @@ from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.calls.directory import (
     call_directory,
+    changes_folder,
     find_place,
     in_directory,
     is_absolute,
@@ -33,8 +34,12 @@ from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
 MAX_SHOWN = 300
+MAX_LINKED = 20  # commands of a line that are read by themselves
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
-_LINKS = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+_LINKS = re.compile(r"&&|\|\||[;\n]")
+_BOUND_TO_LINE = re.compile(  # a command of it runs elsewhere, on other input, or with what the line sets
+    r"<<|[(){}\\]|\b(?:do|then|else)\b|(?:^|[;&|\n])[^\S\n]*(?:export|source|set|unset|alias|\.)[^\S\n]"
+)
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -130,9 +135,12 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
 
 def _split_call(texts: Mapping[str, str]) -> list[Mapping[str, str]]:
     """Return a call's texts, and then these with each command of its line: one of several failed."""
-    parts = _LINKS.split(texts.get("command", ""))
+    line = texts.get("command", "")
+    parts = [part.strip() for part in _LINKS.split(line)]
+    if not 2 <= len(parts) <= MAX_LINKED or _BOUND_TO_LINE.search(line) or changes_folder(line):
+        return [texts]
     is_cut = any(part.count(quote) % 2 for part in parts for quote in "'\"`")  # a link stands within quotes
-    return [texts] if is_cut or len(parts) < 2 else [texts, *({**texts, "command": part} for part in parts)]
+    return [texts] if is_cut else [texts, *({**texts, "command": part} for part in parts)]
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:

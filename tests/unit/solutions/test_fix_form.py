@@ -153,6 +153,7 @@ def test_the_same_call_is_not_suggested_again_where_that_is_not_what_helped() ->
 
 
 CHECK = "error: Formatting issues found"
+CHECK_FIXED = [shell_call("fmt check", False, CHECK), shell_call("fmt check --fix")]
 
 
 def mend_format(command: str = "fmt check") -> list[CallSpec]:
@@ -172,13 +173,25 @@ def test_a_fix_does_not_bind_to_an_error_with_hidden_letters() -> None:
 
 @pytest.mark.parametrize("command", ["fmt check && git diff --check", "fmt check; git status", "cd web && fmt check"])
 def test_a_fix_binds_to_the_command_of_a_line_that_failed(command: str) -> None:
-    def mend(failing: str) -> list[CallSpec]:
-        return [shell_call(failing, False, CHECK), shell_call("fmt check --fix")]
-
-    bound = suggest(learn(mend("fmt check"), mend("fmt check")), CHECK, "Bash", command=command)
+    bound = suggest(learn(CHECK_FIXED, CHECK_FIXED), CHECK, "Bash", command=command)
     assert "fmt check --fix" in bound.text
-    quoted = suggest(learn(mend("fmt check"), mend("fmt check")), CHECK, "Bash", command="echo 'a && fmt check'")
-    assert quoted.tool is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'a && fmt check'",
+        "ssh host <<EOF\nfmt check\nEOF",
+        "for d in a b; do cd $d\nfmt check\ndone",
+        "cd $(mktemp -d) && fmt check",
+        "mkdir x && cd x && fmt check",
+        "export CI=1; fmt check",
+        ";".join(["fmt check"] * 5000),
+        "ls" + " " * 16000 + "; fmt check; cd x",
+    ],
+)
+def test_a_fix_does_not_bind_to_a_command_that_its_line_runs_elsewhere(command: str) -> None:
+    assert suggest(learn(CHECK_FIXED, CHECK_FIXED), CHECK, "Bash", command=command).tool is None
 
 
 def test_an_insertion_binds_only_to_operands_that_were_seen() -> None:
