@@ -165,10 +165,13 @@ def test_a_fix_binds_to_an_error_in_colours_and_with_other_line_ends(error: str)
     assert suggest(learn(mend_format(), mend_format()), error, "Bash", command="fmt check").tool == "Bash"
 
 
-def test_a_fix_does_not_bind_to_an_error_with_hidden_letters() -> None:
+@pytest.mark.parametrize("hiding", ["8", "008", "31;8", "8;31", "0;8;1"])
+def test_a_fix_does_not_bind_to_an_error_with_hidden_letters(hiding: str) -> None:
     solution = learn(push("fix/badge"), push("feat/search"))
-    error = "fatal: The current branch feat/a\x1b[8mb\x1b[0m-1 has no upstream branch."
+    error = f"fatal: The current branch feat/a\x1b[{hiding}mb\x1b[0m-1 has no upstream branch."
     assert suggest(solution, error, "Bash", command="git push").tool is None
+    wiped = UPSTREAM.format("feat/a-1", "feat/a-1") + "\n\x1b[2JEverything up-to-date"
+    assert suggest(solution, wiped, "Bash", command="git push").tool is None
 
 
 @pytest.mark.parametrize("command", ["fmt check && git diff --check", "fmt check; git status", "cd web && fmt check"])
