@@ -77,6 +77,7 @@ class ErrorRecord(Plain):
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
     place: str | None = None  # where the failed call ran, below the folder in which its session began (`find_place`)
     resolver_place: str | None = None  # likewise of the resolving call
+    person_spoke: bool = False  # after it failed, and before it was resolved: they may have mended the cause
 
     @property
     def moved_to(self) -> str | None:

@@ -153,6 +153,8 @@ class ErrorTracker:
             for record in list(self._unjudged.values()):
                 self._save(replace(record, outcome="rejected"))
         self._unjudged.clear()
+        for error in self._open_errors:
+            error.record = replace(error.record, person_spoke=True)
 
     def _add_failure(self, call: CompletedCall) -> None:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these

@@ -31,6 +31,17 @@ _CASE_VALUE = re.compile(r"\w*\d{2,}\w*|.*@.*|\w+#\w+")
 _PLAIN_VALUE = re.compile(r"[\w./][\w./@:#=,%-]*")  # no option, variable, home, pattern, nor a mark of a shell
 _LINKS = re.compile(r"&&|\|\||[;|\n]|\d?>|<")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
+_NOTES = re.compile(
+    r"todo_?(?:write|read)|\w*plan|task(?:create|update|list|get|output)|toolsearch|think\w*|bashoutput"
+)
+_SENDING_TOOLS = re.compile(
+    r"(?!get|list|read|search|find|fetch|view|show|check)(?:.*[_.-])?(?:send|post|create|add|pay|charge|transfer|refund|order|book|buy|submit|publish|deploy|release|upload"
+    r"|delete|remove|cancel|comment|reply|merge|invite|execute)"
+)
+_PUBLISHES = re.compile(
+    r"(?<![\w./-])(?:publish|deploy|release|upload|send|(?:pr|mr|issue) (?:create|comment|merge|review)"
+    r"|(?:terraform|tofu|pulumi) (?:apply|up|destroy))\b"
+)
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]
 WHOLE = -1  # the number of a slot for all words of the failed call
@@ -137,7 +148,8 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
     if record.change == "none" and is_only_repeated(record.between):
-        return [FormOfCase(AGAIN, ())] if record.headline else []
+        is_untold = not record.headline or record.person_spoke or acts_once(record.tool, record.arguments)
+        return [] if is_untold else [FormOfCase(AGAIN, ())]
     if forms := _forms_of_path(record):
         return forms
     forms = forms_of_steps(record, mending_steps(record))
@@ -147,8 +159,21 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
 
 
 def is_only_repeated(between: Sequence[FixStep]) -> bool:
-    """Whether a call was made again and nothing was done in between, but to look."""
-    return all(is_inspection(step.symbol) and not _is_reading(step) for step in between)
+    """Whether a call was made again and nothing was done in between, but to look or to take notes."""
+    return all(is_inspection(step.symbol) and not _is_reading(step) and not _lets_act(step) for step in between)
+
+
+def _lets_act(step: FixStep) -> bool:
+    """Whether a call of the harness lets another agent, a person or a process act."""
+    name = tool_base_name(step.symbol)
+    return tool_kinds.is_bookkeeping(name) and _NOTES.fullmatch(name) is None
+
+
+def acts_once(tool: str, arguments: CallTexts) -> bool:
+    """Whether a call, made again, may do twice what it did before it failed: publish, send, pay."""
+    name = tool_base_name(tool)
+    is_tool = _SENDING_TOOLS.match(name) is not None and tool_kinds.EDITING_TOOLS.fullmatch(name) is None
+    return is_tool or _PUBLISHES.search(arguments.get("command", "")) is not None
 
 
 def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:

@@ -29,7 +29,7 @@ from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_form import FixForm, call_texts, first_command
+from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_texts, first_command
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
@@ -102,8 +102,8 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
-        if form.kind == "again" and failed is not None:
-            if find_harm(failed.tool, failed.arguments, solution["project"]) is not None:
+        if form.kind == "again" and failed is not None and texts is not None:
+            if find_harm(failed.tool, failed.arguments, solution["project"]) or acts_once(failed.tool, texts):
                 continue
             given = failed.arguments if isinstance(failed.arguments, dict) else {}
             counts = fix["worked"], fix["tried"]

@@ -152,6 +152,41 @@ def test_the_same_call_is_not_suggested_again_where_that_is_not_what_helped() ->
     assert hostile["fixes"] == ()
 
 
+@pytest.mark.parametrize("tool", ["KillShell", "Task", "AskUserQuestion", "write_stdin", "Skill"])
+def test_the_same_call_is_not_suggested_again_where_another_may_have_mended_the_cause(tool: str) -> None:
+    assert learn(*(retry(path, (tool, {"it": "x"}, True, "done")) for path in ("a/b1", "c/d2")))["fixes"] == ()
+    assert learn(*(retry(path, ("TodoWrite", {"it": "x"}, True, "done")) for path in ("a/b1", "c/d2")))["fixes"] != ()
+
+
+def test_the_same_call_is_not_suggested_again_where_a_person_spoke_in_between() -> None:
+    records = []
+    for number, words in enumerate(("I started it, try again", "Docker runs now")):
+        tracker = ErrorTracker(lambda text: text)
+        for index, ok in enumerate((False, True)):
+            at = f"2025-01-0{number + 1}T00:0{index}:00+00:00"
+            arguments = {"path": f"a/b{number}"}
+            tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, "fetch", arguments, ok, None, BUSY, at))
+            tracker = ErrorTracker.from_json(tracker.to_json(), lambda text: text)  # a night in between
+            tracker.feed_user_message(words)
+        records += [(SessionRef(f"s{number}", f"s{number}", "coder", "shop"), record) for record in tracker.records]
+    assert [record.status for _, record in records] == ["resolved", "resolved"]
+    assert build_solutions(records)[0].fixes == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "value"),
+    [("send_email", "to", "ada"), ("mcp__pay__createCharge", "sum", "5"), ("Bash", "command", "npm publish")],
+)
+def test_what_may_be_done_twice_is_not_suggested_again(tool: str, key: str, value: str) -> None:
+    error = "Error: ETIMEDOUT"
+    calls: list[CallSpec] = [(tool, {key: value}, False, error), (tool, {key: value}, True, "done")]
+    assert learn(calls, calls)["fixes"] == ()
+    harmless = [shell_call("npm view zod", False, error), shell_call("npm view zod")]
+    solution = learn(harmless, harmless)
+    assert suggest(solution, error, "Bash", command="npm view ky").kind == "again"
+    assert suggest(solution, error, tool, **{key: value}).kind == "last time"
+
+
 CHECK = "error: Formatting issues found"
 CHECK_FIXED = [shell_call("fmt check", False, CHECK), shell_call("fmt check --fix")]
 
