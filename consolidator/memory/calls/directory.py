@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -117,8 +117,11 @@ def goes_again(place: str, error: str) -> bool:
     halves = range(1, len(parts) // 2 + 1)
     repeated = {"/".join(parts[-n:]) for n in halves if parts[-n:] == parts[-2 * n : -n]}
     failed = (line for line in error[:_MAX_ERROR].splitlines() if repeated and _CD_FAILED.search(line))
-    words = (word for line in failed for word in re.split(r":(?:\s|$)|\s", line))
-    return any(word.strip("'\"`").removeprefix("./").rstrip("/") in repeated for word in words)
+    return any(word in repeated for line in failed for word in _words_of(line))
+
+
+def _words_of(line: str) -> Iterator[str]:
+    return (word.strip("'\"`‘’").removeprefix("./").rstrip("/") for word in re.split(r":(?:\s|$)|\s", line))
 
 
 def expects_root(place: str, words: Sequence[str], error: str, known: Iterable[str] = ()) -> bool:
@@ -127,8 +130,10 @@ def expects_root(place: str, words: Sequence[str], error: str, known: Iterable[s
     They begin with that folder, or one that is not there is `known` in the project's.
     """
     lines = [line for line in error[:_MAX_ERROR].splitlines() if _NOT_THERE.search(line)]
-    missing = [word.removeprefix("./").rstrip("/") for word in words if any(word in line for line in lines)]
-    is_known = bool(place) and any(f"{path}/".startswith(f"{word}/") for word in missing for path in known)
+    named = {each for line in lines for each in _words_of(line)}
+    paths = {word.removeprefix("./").rstrip("/") for word in words} - {""}
+    missing = [path for path in paths if any(f"/{each}".endswith(f"/{path}") for each in named)]
+    is_known = bool(place) and any(f"{each}/".startswith(f"{path}/") for path in missing for each in known)
     return bool(lines) and (is_known or names_path_in(place, words))
 
 

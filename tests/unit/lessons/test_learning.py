@@ -459,6 +459,8 @@ def test_a_path_of_the_project_is_looked_for_from_its_root() -> None:
     assert answer("cp -r /tmp/x deploy/steps.yml", "deploy/steps.yml") == f"cd {HOME} && cp -r /tmp/x deploy/steps.yml"
     assert answer("cp -r /tmp/x app/view.ts", "app/view.ts") == "web/app/view.ts"  # it is gone: not from another folder
     assert answer("cp -r /tmp/x deploy/steps.yml", "deploy/other.yml") is None
+    assert answer("cp deploy/other.yml deploy/", "deploy/other.yml") is None  # of the folder nothing is said
+    assert answer("cp steps.yml deploy/", f"'{HOME}/web/deploy'") == f"cd {HOME} && cp steps.yml deploy/"
 
 
 def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:
