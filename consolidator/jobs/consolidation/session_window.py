@@ -16,8 +16,7 @@ from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.read_result import ReadResult
-from consolidator.memory.facts.candidates import session_context
-from consolidator.memory.observations.origins import BACKGROUND_EVENTS
+from consolidator.memory.facts.candidates import BACKGROUND_EVENTS, session_context
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow

@@ -19,6 +19,7 @@ from consolidator.models.steer import SteerOutcome
 if TYPE_CHECKING:
     from consolidator.memory.facts.questions.transcript import TranscriptLine
 
+BACKGROUND_EVENTS = 400  # before what an agent says, in which its words may come from others, or be of what it edits
 # Predicates of observations: they become a fact after the same one was seen several times, or none at all.
 ENDED, TAKEN_BACK = "ended", "taken back"  # of endings: what was said before and is no longer so
 ENDINGS = (ENDED, TAKEN_BACK)

@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.shell import parse_commands
-from consolidator.memory.facts.candidates import FactExtractor, Proposals
+from consolidator.memory.facts.candidates import BACKGROUND_EVENTS, FactExtractor, Proposals
 from consolidator.memory.facts.questions.call_lines import MAX_COMMANDS
 from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import quote_reason
@@ -35,7 +35,7 @@ from consolidator.memory.observations.doubts import (
     rejection,
     unknown_program,
 )
-from consolidator.memory.observations.origins import BACKGROUND_EVENTS, is_repeated, is_told, projects_calls
+from consolidator.memory.observations.origins import is_repeated, is_told, projects_calls
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.similarity import content_words, is_negated
 

@@ -54,7 +54,6 @@ _PROJECTS_CALL = re.compile(
 )
 _TAKEN_AWAY = re.compile(r"old|edits|patch|diff", re.IGNORECASE)  # keys of an edit that says what it replaces
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
-BACKGROUND_EVENTS = 400  # before what an agent says, in which its words may come from others, or be of what it edits
 _RUN = 5  # words in a row that are no accident
 
 
