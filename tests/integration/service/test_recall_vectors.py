@@ -358,6 +358,17 @@ async def test_what_a_person_said_is_found_among_what_agents_say_more_nearly(
         result = await recall(database, text, scope, settings=by_table)
         assert "ten years" in result.block
         assert "Plan: " not in result.block  # the agent's words
+    persons = {row["id"] for row in await query_rows(database, "select id from episode where role = 'user'")}
+    scopes = [row["scope"] for row in await query_rows(database, "select distinct scope from embedding")]
+    (row,) = await query_rows(database, "select model, vector from embedding where kind = 'turn' limit 1")
+    kinds = [vectors.SAID, "turn"]
+    for exact in (True, False):
+        async with database.connection() as conn:
+            nearest = await vectors.find_nearest(
+                conn, kinds, row["model"], row["vector"], scopes, exact=exact, limit=40
+            )
+        assert {number for number, _ in nearest[vectors.SAID]} == persons
+        assert len(nearest["turn"]) == 40
 
 
 @pytest.mark.usefixtures("pgvector")
