@@ -287,6 +287,17 @@ async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of
     assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
 
 
+async def test_a_fix_of_this_error_comes_before_where_to_look(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    await keep(database, lesson("rtk bun", "Failing tests name files in `tmp/a/`.", kind="foreign_folder"))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Look in `tmp/a/`.", ""))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+
+
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
