@@ -52,7 +52,7 @@ from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, Solu
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.instruction_files import mark_contradictions
-from consolidator.service.memory.lessons import is_said, load_lessons
+from consolidator.service.memory.lessons import is_said, load_lessons, load_shell_rules
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
@@ -431,7 +431,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    lessons = await load_lessons(database, scope)
+    lessons = await load_shell_rules(database, scope) | await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
