@@ -19,6 +19,8 @@ LATER_CALLS = 12  # after a failure, among which is what worked
 MIN_SESSIONS = 2  # in which the baseline met an error
 MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
 _SPAN = re.compile(r"`([^`\n]+)`")
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
+_PATTERN = re.compile(r"[*?\[{~]")
 _PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
@@ -62,6 +64,8 @@ def _is_failed_call(span: str, failed: Call) -> bool:
         return span in str(failed.arguments)
     if "…" in span or "..." in span:
         return True  # `wrapper program …`: a kind of call, none to make
+    if _newly_quoted(span, failed):
+        return False
     for segment in parse_segments(span, failed.directory):
         for other in failed.segments:
             if span in (other.operation.split()[0], *other.wrappers):
@@ -69,6 +73,16 @@ def _is_failed_call(span: str, failed: Call) -> bool:
             if _describe(segment) == _describe(other) and segment.paths <= other.paths:
                 return True
     return False
+
+
+def _newly_quoted(span: str, failed: Call) -> set[str]:
+    """Return the patterns that a span has in quotes and the failed call had not: the shell expands them no more."""
+    words = {word for segment in parse_segments(span, "") for word in segment.words if _PATTERN.search(word)}
+    return {word for word in words if _is_bare(word, failed.command or "") and not _is_bare(word, span)}
+
+
+def _is_bare(word: str, line: str) -> bool:
+    return word in re.split(r"[\s;&|()]+", _QUOTED.sub("_", line))
 
 
 def _describe(segment: Segment) -> tuple[object, ...]:
@@ -118,9 +132,12 @@ def _is_told(span: str, call: Call, failed: Call) -> bool:
     """Whether a call is the one that was told: its operation, and the directory, path or flag that it names."""
     if is_path(span) and " " not in span:
         return _has_path(span, call)
-    if span == call.tool:
-        return True
+    if call.command is None:
+        return span == call.tool or (isinstance(call.arguments, dict) and span in call.arguments.values())
     segments = parse_segments(span, "")
+    made = {word for segment in call.segments for word in segment.words}
+    if any(word not in made or _is_bare(word, call.command or "") for word in _newly_quoted(span, failed)):
+        return False
     return bool(segments) and all(
         any(_is_same(segment, other, failed) for other in call.segments) for segment in segments
     )

@@ -34,6 +34,10 @@ class ClaudeSession:
         """Add a person's message."""
         return self._add("user", text)
 
+    def answer(self, text: str) -> ClaudeSession:
+        """Add the agent's words."""
+        return self._add("assistant", [{"type": "text", "text": text}])
+
     def call(self, call_id: str, command: str, result: str = "done", *, failed: bool = False) -> ClaudeSession:
         """Add a shell call with its result."""
         use = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command, "description": "x"}}

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.acceptance.claude_home import ClaudeCode, ClaudeSession, end_service
+from tests.acceptance.terminal import Terminal
+from tests.integration.model.test_agent_commands import ANSWERS, READ_BOTH, write_program
 from tests.oracle import oracle
 from tests.support import in_thread, run_cli
 
@@ -91,3 +98,41 @@ async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp
     assert "4 deferred" in output
     assert "stopped: the model's server says 401" in output
     assert "the key is not accepted" in output
+
+
+SAID, REASON = "The user's fuel is Tea.", "An agent's reason: The table is only there after `make seed`."
+
+
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_the_first_night_after_install_with_a_yes_tells_what_was_said_and_what_was_found_out(
+    environment: Mapping[str, str], tmp_path: Path, is_typed: bool
+) -> None:
+    """By the command, the night and the hook; nobody's words go to a model before the yes."""
+    session = ClaudeSession("first").say("Tea is my fuel.").answer("Noted.").say("Make it.")
+    session.call("c1", "make report", "error: no such table: orders", failed=True).call("c2", "make seed")
+    session.call("c3", "make report").call("c4", "make report")
+    session.answer("The table is only there after `make seed`.").write(tmp_path)
+    (tmp_path / ".claude" / "settings.json").write_text("{}\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    write_program(programs, ANSWERS["claude-code"], code=READ_BOTH, name="claude")
+    environment = {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
+    claude = ClaudeCode(environment, tmp_path)
+    install = ("install", "claude-code", "--yes")
+    try:
+        with Terminal(*install, *([] if is_typed else ["--model"]), environment=environment) as terminal:
+            if is_typed:
+                terminal.wait_for("Let the nights use your Claude Code")
+                terminal.type_line("y")
+            terminal.wait_for("nights may use Claude Code's model")
+            assert terminal.wait_for_exit() == 0
+        assert not (tmp_path / "seen").exists()
+        assert claude.run("SessionStart", source="startup") == ""  # rules have read the history, and learned nothing
+
+        night = json.loads(run_cli("run", "consolidation", "--json", environment=environment).stdout)
+        assert (night["status"], night["model"]["calls"]) == ("done", 1)
+        start = claude.run_until_answered("SessionStart", source="compact")
+        assert SAID[:-1] in start
+        assert REASON in start
+    finally:
+        end_service(environment)

@@ -15,8 +15,9 @@ from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader, ReadResult
 from consolidator.memory.facts.candidates import session_context
+from consolidator.memory.observations.origins import BACKGROUND_EVENTS
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow

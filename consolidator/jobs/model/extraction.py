@@ -48,7 +48,6 @@ from consolidator.settings import Settings
 from consolidator.store.facts import facts, revisions
 
 log = logging.getLogger("consolidator.jobs")
-BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told the agent is kept in mind
 SHOWN_BEFORE = 8  # of them, which are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
 _MIN_QUESTION = 300  # tokens of a session in one question, however small the model's window is

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -117,16 +117,19 @@ def goes_again(place: str, error: str) -> bool:
     halves = range(1, len(parts) // 2 + 1)
     repeated = {"/".join(parts[-n:]) for n in halves if parts[-n:] == parts[-2 * n : -n]}
     failed = (line for line in error[:_MAX_ERROR].splitlines() if repeated and _CD_FAILED.search(line))
-    return any(not repeated.isdisjoint(_folders_in(line)) for line in failed)
+    words = (word for line in failed for word in re.split(r":(?:\s|$)|\s", line))
+    return any(word.strip("'\"`").removeprefix("./").rstrip("/") in repeated for word in words)
 
 
-def expects_root(place: str, words: Iterable[str], error: str) -> bool:
-    """Whether a call failed in `place` since its paths begin with that folder, as seen from the project's."""
-    return _NOT_THERE.search(error, 0, _MAX_ERROR) is not None and names_path_in(place, words)
+def expects_root(place: str, words: Sequence[str], error: str, known: Iterable[str] = ()) -> bool:
+    """Whether a call failed in `place` since its paths are as seen from the project's folder.
 
-
-def _folders_in(line: str) -> Iterator[str]:
-    return (word.strip("'\"`").removeprefix("./").rstrip("/") for word in re.split(r":(?:\s|$)|\s", line))
+    They begin with that folder, or one that is not there is `known` in the project's.
+    """
+    lines = [line for line in error[:_MAX_ERROR].splitlines() if _NOT_THERE.search(line)]
+    missing = [word.removeprefix("./").rstrip("/") for word in words if any(word in line for line in lines)]
+    is_known = bool(place) and any(f"{path}/".startswith(f"{word}/") for word in missing for path in known)
+    return bool(lines) and (is_known or names_path_in(place, words))
 
 
 def name_folder(place: str) -> str:

@@ -50,7 +50,7 @@ _FORMS = (
     (
         r"(?P<what>(?:the|our|my) [\w /-]{2,40}?) (?:is not|isn't|are not|aren't|is no longer|are no longer)"
         rf"(?: (?P<at>at|on|in|called|named))? {_OLD}(?:{_AGAIN})?(?:,? (?:but|rather) |\s*[,;–—]+ ?(?:but )?)"
-        r"(?:it is |it's |they are |they're |that's )?(?:now )?(?:(?:at|on|in|called|named) )?(?P<new>[^,;]+?)[.!]*$",
+        r"(?:it is|it's|they are|they're|that's) (?:now )?(?:(?:at|on|in|called|named) )?(?P<new>[^,;]+?)[.!]*$",
         ENDED,
     ),
     (
@@ -72,7 +72,7 @@ _FORMS = (
     (rf"{_WE} replaced {_OLD} (?:with|by) (?P<new>[^,;]+?){_REST}", ENDED),
     (rf"{_WE} {_LEFT}{_OLD} in favou?r of (?P<new>[^,;]+?){_REST}", ENDED),
     (rf"{_WE} {_LEFT}{_OLD}(?: (?:last|this) \w+| yesterday| today)?{_REST}", ENDED),
-    (rf"(?:please |(?:you|we) (?:can|may|should) )?stop (?:\w+ing (?:the )?)?{_OLD}{_REST}", ENDED),
+    (rf"(?:please |(?:you|we) (?:can|may|should) )?stop \w+ing (?:the )?{_OLD}{_REST}", ENDED),
     (rf"{_FORGET} {_SAID} ?(?:about|on|regarding|of) {_OLD}{_REST}", TAKEN_BACK),
     (rf"{_FORGET} (?:about )?(?:the )?{_OLD} (?:rule|thing|convention|preference){_REST}", TAKEN_BACK),
     (rf"forget that (?:we|i|you) \w+ {_OLD}{_REST}", TAKEN_BACK),
@@ -87,7 +87,7 @@ _FORMS = (
     (rf"{_OLD} (?:is|are) (?:gone|dead|history|deprecated|retired|out of use){_REST}", ENDED),
     (rf"(?:it's|it is|that's) (?P<new>[^,;]{{2,60}}?) now,? (?:and )?not {_OLD}{_REST}", ENDED),
     (rf"{_OLD} (?:is|are) (?:no longer|not) (?:used|in use|supported|needed|wanted)(?:{_AGAIN})?{_REST}", ENDED),
-    (rf"(?:it's |it is )?not {_OLD}[,;]? (?:it is|it's|but|that's|they're) (?P<new>[^,;]+?)[.!]*$", ENDED),
+    (rf"(?:it's |it is )?not {_OLD}[,;] (?:it is|it's|that's|they're) (?P<new>[^,;]+?)[.!]*$", ENDED),
     (rf"(?:instead of|rather than) {_OLD},? (?P<rest>(?:we (?:now )?use|use|prefer) .+)", ENDED),
     # Beside what a rule reads in the same sentence:
     (

@@ -323,16 +323,12 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
         is_proved = is_proved or any(candidate.confidence == "explicit" for candidate in shown)
         # It is counted what showed it; one that only ended it makes no fact.
         if any(not _is_over(candidate) for candidate in group):
-            best = max(witnesses, key=_rank_wording, default=None)
+            by_names = sorted(witnesses, key=lambda item: len(set(_CODE.findall(item.sentence))), reverse=True)
+            best = max(by_names, key=lambda item: TRUST_RANK[item.trust], default=None)  # the most trusted, with names
             fact = _end(_make_fact(group, sentence=None if best is None else best.sentence), ended)
             roots = {candidate.root_id for candidate in witnesses or group}
             facts.append(replace(fact, confidence="explicit" if is_proved else "inferred", sessions=len(roots)))
     return facts
-
-
-def _rank_wording(candidate: Candidate) -> tuple[int, int]:
-    """Rank a sentence among those of one observation: of the most trusted the one with the most names."""
-    return TRUST_RANK[candidate.trust], len(set(_CODE.findall(candidate.sentence)))
 
 
 def _operation_of(approval: Candidate) -> str:

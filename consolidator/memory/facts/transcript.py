@@ -93,6 +93,7 @@ class Origins:
     vouched: frozenset[str] = frozenset()  # names that a person typed, a file of the project holds, or that ran
     # Files that were edited and then committed: the commit, and the words that the edits changed, "" if unknown.
     committed: tuple[tuple[TranscriptLine, str], ...] = ()
+    edits: tuple[tuple[int, str], ...] = ()  # the seq of each edit, and the file
 
 
 @dataclass(frozen=True, slots=True)

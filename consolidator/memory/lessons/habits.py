@@ -68,12 +68,6 @@ def learn_habits(history: History) -> list[Lesson]:
     return [*_harness(history), *_foreign_folders(history), *_index(history), *_constants(history), *_changes(history)]
 
 
-def _expected_another_folder(call: TracedCall, place: str) -> bool:
-    """Whether a call failed since the shell was in another folder than it takes for granted."""
-    errors = "\n".join(headline.text for headline in call.headlines)
-    return goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)
-
-
 def broken_rule(call: TracedCall) -> str | None:
     """Return which of `SHELL_RULES` a call did not keep."""
     if call.kind == "shell" and call.ok is False and call.value == "sleep":
@@ -90,7 +84,8 @@ def _harness(history: History) -> Iterator[Lesson]:
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
         place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
-        if place and is_inside(place) and _expected_another_folder(call, place):
+        errors = "\n".join(headline.text for headline in call.headlines) if place and is_inside(place) else ""
+        if place and errors and (goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)):
             left.add(session, call)
         if (rule := broken_rule(call)) is not None:
             refused[rule].add(session, call)

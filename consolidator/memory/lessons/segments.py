@@ -32,7 +32,7 @@ TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup",
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
-_PLAIN_ASSIGNMENT = re.compile(r"\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
+_PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
@@ -210,7 +210,9 @@ def _segment(command: Command, piped: bool) -> Segment:
     folder, _, name = written.rpartition("/")
     program = name[:80] or command.program  # as it is called: `python3` may be there where `python` is not
     call = " ".join([program, *(_show_word(word) for word in command.words)])
-    before = [*map(_show_assignment, command.assignments), *map(_show_word, before)]
+    before = [word if _PLAIN_ASSIGNMENT.fullmatch(word) else _show_word(word) for word in command.assignments] + [
+        _show_word(word) for word in before
+    ]
     return Segment(
         program=program,
         operation=program + command.operation.removeprefix(command.program),
@@ -231,11 +233,6 @@ def _is_path(word: str) -> bool:
         and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
         and ("://" not in word and not re.search(r"\s", word))
     )
-
-
-def _show_assignment(word: str) -> str:
-    """Return an assignment as it can be run: what it takes from another variable is not quoted."""
-    return word if len(word) <= 80 and _PLAIN_ASSIGNMENT.fullmatch(word) else _show_word(word)
 
 
 def _show_word(word: str) -> str:

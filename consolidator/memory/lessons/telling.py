@@ -31,7 +31,7 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
-    paths_of,
+    purpose_of,
     quote_pattern,
     split_line,
 )
@@ -138,12 +138,14 @@ def _answer_of_folder(
     lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
 ) -> Told | None:
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
-    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), None)
+    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
     place = line_directory(line, directory) or ""
-    only_looks = all(segment.is_trivial for segment in segments)
-    if lesson is None or not directory or only_looks or is_absolute(place):
+    if lesson is None or not directory or is_absolute(place):
         return None
-    if place == directory and expects_root(place, paths_of(segments), error):
+    missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
+    known = () if index is None else index.match["index"].values()
+    if place == directory and expects_root(place, missed, error, known):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
@@ -155,6 +157,7 @@ def _answer_of_folder(
 def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
+    purpose, reason = segment_purpose(failed), headline(error)
     for lesson in lessons:
         is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
         if is_met and (_matches(lesson, failed) or lesson.match["kind"] == "lone"):
@@ -163,9 +166,15 @@ def _answers_of_shell(
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
         homes = [home for home in homes if not names_path_in(home, failed.paths)]
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
-        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(headline(error))):
+        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
             call = failed.shown if len(homes) == 1 else None
             yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
+    task = failed.operation if purpose else " ".join(failed.call.split()[:2])
+    meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
+    is_unknown = NOT_THERE.search(reason) and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", reason)
+    for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
+        if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
+            yield Told(lesson, lesson.line, lesson.instead)
     rules = {key for key in keys if is_lint_rule(key)}
     is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
     for lesson in lessons:
@@ -174,7 +183,7 @@ def _answers_of_shell(
     for lesson in lessons:
         if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):
             yield Told(lesson, lesson.line, lesson.instead)
-    if segment_purpose(failed) == "test" or failed.operation == "git commit":
+    if purpose == "test" or failed.operation == "git commit":
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
                 yield Told(lesson, lesson.line)

@@ -35,7 +35,7 @@ from consolidator.memory.observations.doubts import (
     rejection,
     unknown_program,
 )
-from consolidator.memory.observations.origins import is_repeated, is_told, projects_calls
+from consolidator.memory.observations.origins import BACKGROUND_EVENTS, is_repeated, is_told, projects_calls
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.similarity import content_words, is_negated
 
@@ -250,13 +250,11 @@ class _Reader:
         if is_told(quote, names, self.chunk.origins, line.seq):
             return TOLD
         held = objection(reason or "", quote, line, self.source.session.project or "")
-        edited = [each for each in self.chunk.lines if each.kind == "E"]
         if reason is None:  # who says it again without having edited its files speaks of no work in hand
-            changed = name_parts(" ".join(each.text for each in edited))
-            is_others = not any(f" {name_parts(file_name(name))} " in f" {changed} " for name in names)
-            return None if held == PASSING and is_others else held
+            return None if held == PASSING and not self._has_edited(names, line.seq) else held
         if held is not None:
             return held
+        edited = [each for each in self.chunk.lines if each.kind == "E"]
         results = [each for each in (line, *proofs) if each.kind in ("F", "C")]  # with the call that they are of
         shown = name_parts(" ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *results, *edited)))
         if names and not any(f" {name_parts(file_name(name))} " in f" {shown} " for name in names):
@@ -264,6 +262,13 @@ class _Reader:
         if not projects_calls(*CODE.findall(reason)) <= self.chunk.origins.ran:
             return NEVER_RUN
         return UNKNOWN if unknown_program(reason, self.vouched) is not None else None
+
+    def _has_edited(self, names: Sequence[str], before: int) -> bool:
+        """Tell whether the session edited a file of these names before an event, wherever a night's window begins."""
+        edits = self.chunk.origins.edits
+        paths = (path for seq, path in edits if before - BACKGROUND_EVENTS <= seq < before)
+        changed = f" {name_parts(' '.join(paths))} "
+        return any(f" {name_parts(file_name(name))} " in changed for name in names)
 
     def propose(
         self,

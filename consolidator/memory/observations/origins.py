@@ -54,6 +54,7 @@ _PROJECTS_CALL = re.compile(
 )
 _TAKEN_AWAY = re.compile(r"old|edits|patch|diff", re.IGNORECASE)  # keys of an edit that says what it replaces
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
+BACKGROUND_EVENTS = 400  # before what an agent says, in which its words may come from others, or be of what it edits
 _RUN = 5  # words in a row that are no accident
 
 
@@ -69,6 +70,7 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
     read: list[tuple[int, str]] = []
     vouching, ran, committed = [], set[str](), list[tuple[TranscriptLine, str]]()
     edited: dict[str, str] = {}
+    edits: list[tuple[int, str]] = []
     pairer = CallPairer()
     plans = {event.seq - 1 for event in events if event.data.get("approves") == "plan"}  # a person agreed to them
     for event in events:
@@ -96,6 +98,7 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
         vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
         if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
             changed = _changed_words(call.arguments)
+            edits += [(call.seq, path) for path in paths]
             for path in paths:
                 before = edited.get(path)
                 edited[path] = changed if before is None else before and changed and f"{before} {changed}"
@@ -109,6 +112,7 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
         frozenset(ran),
         words_of_names(vouching),
         tuple(committed),
+        tuple(edits),
     )
 
 

@@ -16,7 +16,7 @@ from consolidator.llm.patterns import AnyCase, lazy_regex
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v11"
+VERSION = "v12"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -30,6 +30,10 @@ _COMMAND_NOT_FOUND = (
     lazy_regex(r"\b[Cc]ommand ['\"`](?P<name>[\w.+-]+)['\"`] (?:could not be|was not|not) (?:found|located)"),
     lazy_regex(r"[Uu]nknown command: (?P<name>[\w.+-]+)\s*$"),
     lazy_regex(r"\b[Ff]ailed to spawn: [`'\"](?P<name>[\w./+-]+)[`'\"]\s*$"),
+)
+_SPEAKER = lazy_regex(
+    r"^\s*(?:\d+ )?\[main\] ([\w.+-]+) \(?\d|^(?:Error: )?Command failed: ([\w.+-]+) "
+    r"|^-?((?:ba|z|da)?sh): (?:\S+ \d+: )?fork"
 )
 
 _URL = lazy_regex(r"\b[a-zA-Z][\w+.-]{1,20}://[^\s'\"<>)\]}]+|\b[\w.-]+@[\w.-]+\.\w+(?::[\w./-]+)?")
@@ -131,7 +135,7 @@ _MASK = lazy_regex(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v11:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v12:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.
@@ -141,9 +145,15 @@ def fingerprint(tool: str, text: str) -> str:
 
 def fingerprint_headline(tool: str, line: str) -> str:
     """Return the fingerprint of an error whose headline is known."""
-    missing = missing_command(line[:MAX_LINE]) if is_shell_symbol(tool) else None
-    program = f"{SHELL_PREFIX}{missing}" if missing else tool  # not the last program of its line
+    named = _named_program(line[:MAX_LINE]) if is_shell_symbol(tool) else None
+    program = f"{SHELL_PREFIX}{named}" if named else tool  # not the last program of its line
     return f"{VERSION}:{_program(program)}|{mask_line(line) if line else NO_MESSAGE}"
+
+
+def _named_program(line: str) -> str | None:
+    """Return the program that a line says was missing, or failed by itself, whatever should have run."""
+    speaker = _SPEAKER.search(line)
+    return missing_command(line) or (next(filter(None, speaker.groups())) if speaker else None)
 
 
 def _program(tool: str) -> str:

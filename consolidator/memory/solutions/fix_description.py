@@ -15,13 +15,14 @@ MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # with up to so many steps, edits show their text; more text would hide the rest
 MAX_COMMAND = 160
 MAX_CHANGES = 3  # of arguments
+_OTHER_TEXT = "the same call with another text"  # which is its case's
 _PARENT_FOLDERS = re.compile(
     r"(?<![\w:/.])(?:~|/[\w@.+-]+|[A-Za-z]:)?(?:[/\\][\w@.+-]+){2,}(?=[/\\][\w@.+-]+[/\\][\w@.+-]+)"
 )
 
 
 def describe_fix(record: ErrorRecord) -> str:
-    """Return what was done; "" where the same call was only tried again."""
+    """Return what was done; "" where the same call was only tried again, or an edit with another text."""
     resolving = shorten_paths(record.resolving or "")
     if record.rule == "substitution":
         return f"used {_describe_call(record.resolver_symbol or '', resolving)} instead of " + _describe_call(
@@ -30,11 +31,11 @@ def describe_fix(record: ErrorRecord) -> str:
     if record.rule == "check":
         return _describe_step(FixStep(record.resolver_symbol or "", resolving), detailed=False)
     steps, action = _describe_steps(record), _describe_action(record, resolving)
-    if record.change == "none" and not steps:
+    if not steps and (record.change == "none" or action == _OTHER_TEXT):
         return ""
     if record.rule == "superseded":
         action += " got past this error, to another"
-    elif record.change in ("none", "spacing"):
+    elif record.change in ("none", "spacing") or action == _OTHER_TEXT:
         action += " worked"
     return f"{steps}; then {action}" if steps else action
 
@@ -60,6 +61,8 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"
     if record.operation in ("read", "edit") and _short_path(record.failing) != _short_path(resolving):
         return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
+    if record.operation == "edit":
+        return _OTHER_TEXT
     given = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
     changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in given.items()]
     changes += [f"left out {key}" for key in record.arguments if key not in record.resolver_arguments]

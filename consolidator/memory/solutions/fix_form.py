@@ -64,7 +64,7 @@ _WHOLE_CALL: Parts = (Slot("call", "command", WHOLE),)
 class FixForm(Plain):
     """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
-    kind: str  # call: instead of the failed call | step: first, then the failed call again | place: it, in a folder
+    kind: str  # call: instead of the failed call | step: first, then it | place: it, in a folder | again: it alone
     tool: str | None  # of a step, which has one argument; None: a shell
     words: Parts
     failed: Parts = ()  # what a call takes the place of
@@ -89,7 +89,7 @@ class FixForm(Plain):
 
         `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
-        if self.kind == "place":
+        if self.kind in ("place", "again"):
             return None
         values = _error_values(masked_values(headline))
         if self.kind == "call" and failed is not None:
@@ -110,6 +110,8 @@ class FixForm(Plain):
         """Return the form for people: a slot that had the same value in all cases by that value, else by its name."""
         if self.kind == "place":
             return f"run it in {name_folder(self.constants)}"
+        if self.kind == "again":
+            return "the same call again, with nothing changed"
         shown = (
             part if isinstance(part, str) else f"{part.before}{at[0]}{part.after}" if len(at) == 1 else part.label
             for part, at in self._with_known(known)
@@ -118,6 +120,9 @@ class FixForm(Plain):
         if self.tool is not None:
             return f"first call {self.tool} with {text}"
         return f"first run `{text}`" if self.kind == "step" else f"run `{text}`"
+
+
+AGAIN = FixForm("again", None, ())
 
 
 class FormOfCase(NamedTuple):
@@ -131,12 +136,19 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
+    if record.change == "none" and is_only_repeated(record.between):
+        return [FormOfCase(AGAIN, ())] if record.headline else []
     if forms := _forms_of_path(record):
         return forms
     forms = forms_of_steps(record, mending_steps(record))
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
         forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory, record.resolver_place)
     return forms
+
+
+def is_only_repeated(between: Sequence[FixStep]) -> bool:
+    """Whether a call was made again and nothing was done in between, but to look."""
+    return all(is_inspection(step.symbol) and not _is_reading(step) for step in between)
 
 
 def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:
@@ -199,9 +211,13 @@ def _is_step(step: FixStep, failed: CallTexts) -> bool:
     """Whether a step could be made again, and mends something: an edit or a reading belongs to its case."""
     if not step.argument or CUT in step.argument or len(step.argument) >= MAX_TEXT or is_edit(step.symbol):
         return False
-    if tool_kinds.READING_TOOLS.fullmatch(tool_base_name(step.symbol)):
+    if _is_reading(step):
         return step.argument in failed.values() and "command" not in failed  # read it again, then edit it
     return not is_inspection(step.symbol)
+
+
+def _is_reading(step: FixStep) -> bool:
+    return tool_kinds.READING_TOOLS.fullmatch(tool_base_name(step.symbol)) is not None
 
 
 def _find_slots(text: str, record: ErrorRecord) -> Parts:

@@ -30,10 +30,11 @@ from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, call_texts, first_command
 from consolidator.memory.solutions.solution import count_support
-from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
 MAX_SHOWN = 300
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
+_LINKS = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -69,7 +70,7 @@ class FailedCall:
 class Suggestion:
     """What to do about a failure."""
 
-    kind: str  # call: this instead of the failed call | step: this first, then the failed call again | last time
+    kind: str  # call: this instead of the failed call | step: this first, then that again | again: that | last time
     text: str  # for people and agents
     tool: str | None = None  # None: no call is suggested
     arguments: dict[str, Any] | None = None
@@ -90,15 +91,24 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     line = headline(error)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
-    is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
+    seen = strip_colours(error)
+    is_plain = strip_invisible(seen) == seen  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
+        if form.kind == "again" and failed is not None:
+            if find_harm(failed.tool, failed.arguments, solution["project"]) is not None:
+                continue
+            given = failed.arguments if isinstance(failed.arguments, dict) else {}
+            counts = fix["worked"], fix["tried"]
+            return Suggestion(form.kind, form.describe(), failed.tool, given, number, *counts)
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
         else:
-            bound = form.bind(line, texts, fix["values"])
+            calls = [texts] if texts is None else _split_call(texts)
+            bounds = (form.bind(line, call, fix["values"]) for call in calls)
+            bound = next((bound for bound in bounds if bound is not None), None)
         if bound is None:
             continue
         tool = form.tool or (solution["tool"] if failed is None else failed.tool)
@@ -116,6 +126,13 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
+
+
+def _split_call(texts: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """Return a call's texts, and then these with each command of its line: one of several failed."""
+    parts = _LINKS.split(texts.get("command", ""))
+    is_cut = any(part.count(quote) % 2 for part in parts for quote in "'\"`")  # a link stands within quotes
+    return [texts] if is_cut or len(parts) < 2 else [texts, *({**texts, "command": part} for part in parts)]
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:

@@ -5,6 +5,7 @@ Pure and independent of order: sums over records, sorted by content, so that nig
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,13 @@ from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
 from consolidator.memory.solutions.fix_form import (
+    AGAIN,
     FixForm,
     form_of_attempt,
     forms_of_record,
     forms_of_steps,
     is_of_one_case,
+    is_only_repeated,
 )
 from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
 from consolidator.memory.solutions.solution import (
@@ -42,6 +45,7 @@ MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
 MAX_VALUES = 20  # of a slot that are kept
+_PLACEHOLDER = re.compile(r"sh:(?:redacted|[A-Z][A-Z_]{2,})(?: |$)")  # of a program that was left out, as REDACTED is
 NO_FORM = ""  # what was done says nothing for another case: an edit, or a text of its own
 
 
@@ -65,7 +69,7 @@ GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, finger
 class FixOutcome(Plain):
     """What was tried about one error, by the keys of its forms; what led only to another error did not work."""
 
-    worked: tuple[str, ...] | None  # None: nothing resolved it; empty: the same call, tried again
+    worked: tuple[str, ...] | None  # None: nothing resolved it
     failed: tuple[str, ...]
 
     @classmethod
@@ -80,6 +84,8 @@ class FixOutcome(Plain):
         in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place) for a in record.attempts]
         in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
         failed = {case.form.key for cases in in_vain for case in cases}
+        same = [attempt for attempt in record.attempts if attempt.arguments == record.arguments]
+        failed |= {AGAIN.key for attempt in same if is_only_repeated(attempt.steps)}
         works = record.status == "resolved" and record.outcome == "worked"
         return cls(forms if works else None, tuple(sorted(failed if works else failed.union(forms) - {NO_FORM})))
 
@@ -111,12 +117,12 @@ class ErrorOccurrence:
 
 
 class OccurrenceGroups:
-    """Occurrences by agent, project and fingerprint, without noise, the latest first."""
+    """Occurrences by agent, project and fingerprint, without noise and unnamed programs, the latest first."""
 
     def __init__(self, occurrences: Iterable[ErrorOccurrence], min_people: int = DEFAULT_MIN_PEOPLE) -> None:
         groups: dict[GroupKey, list[ErrorOccurrence]] = defaultdict(list)
         for occurrence in occurrences:
-            if occurrence.status != "noise":
+            if occurrence.status != "noise" and not _PLACEHOLDER.match(occurrence.symbol):
                 groups[occurrence.group_key].append(occurrence)
         self._min_people = min_people
         self._groups = {
@@ -175,7 +181,8 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
             len(hits) >= MIN_CONFIRMING_RATE * (len(hits) + failed[key]) and sessions >= MIN_CONFIRMING_SHARE * met
         )
         confirmed = key != NO_FORM and sessions >= MIN_CONFIRMING_SESSIONS and is_often
-        counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
+        if confirmed or key != AGAIN.key:  # that it passed once says nothing
+            counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
     chosen: list[_CountedFix] = []
     explained: set[RecordKey] = set()
     counted.sort(key=lambda fix: fix.hits[0].occurred_at, reverse=True)  # of equals the latest

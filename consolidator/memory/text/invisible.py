@@ -20,6 +20,7 @@ _ESCAPE_SEQUENCE = re.compile(  # of a terminal: with ESC, or with the C1 contro
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-Z\\^-~]?"
 )
+_COLOUR = re.compile(r"\x1b\[(?!(?:\d*[;:])*0?8m)[\d;:]*m|(?m:^)(?:\x1b\[\d*[GJK])+|\r(?=\n|\Z)")  # 8 conceals
 _ALWAYS = (
     "\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f"  # controls; NEL (U+0085) is a line break
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
@@ -50,6 +51,11 @@ def _is_seen(text: str) -> bool:
     if text.isascii():  # most texts: deleting from bytes is several times faster than the expression
         return len(text.encode().translate(None, _HIDDEN_ASCII)) == len(text)
     return _SEEN_ONLY.fullmatch(text) is not None
+
+
+def strip_colours(text: str) -> str:
+    """Return a text without what only colours, wipes a line or ends it in another way; what hides letters stays."""
+    return _COLOUR.sub("", text) if "\x1b" in text or "\r" in text else text
 
 
 def strip_invisible(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -84,8 +85,10 @@ ANSWERING_COVERAGE = 2 / 3  # of a question's words, in a turn: it needs no fact
 MIN_NEARER = 0.05  # of a cosine: so much nearer than any turn is a fact that has none of a question's words
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
-FACT_VECTORS, TURN_VECTORS = "vectors of a fact", "vectors"  # the names of channels
+SAID_WEIGHT = 3.0  # of persons' turns, as often as vectors of all count: agents say most, and much of it alike
+FACT_VECTORS, TURN_VECTORS, SAID_VECTORS = "vectors of a fact", "vectors", "vectors of persons' words"  # of channels
 NOTHING_KNOWN = "nothing known"
+ACCEPTED_PLAN = re.compile(r"Plan: .* -> accepted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +299,7 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     Of requests in much the same words only the nearest is among them: they say the same of a question.
     """
     scores = {name: channel.scores for channel in ranked.channels for name in [channel.name]}
-    of_facts, of_turns = scores.get(FACT_VECTORS, {}), scores.get(TURN_VECTORS, {})
+    of_facts, of_turns = scores.get(FACT_VECTORS, {}), scores.get(SAID_VECTORS, {})
     facts = [fact for fact in ranked.facts if fact.number in of_facts]
     proofs = {event for fact in facts for event in fact.events}
     turns = [
@@ -314,9 +317,9 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
 
 
 def _is_short_word(turn: RecalledTurn) -> bool:
-    """Tell whether a person said a turn, in few words that ask nothing."""
-    is_persons = turn.role == "user" and not str(turn.speaker or "").startswith(RECORD_OF)
-    return is_persons and len(turn.text) <= MAX_NEAR_CHARS and not looks_like_question(turn.text)
+    """Tell whether a person said a turn, in few words that ask nothing and name no plan that was accepted."""
+    is_own = not (str(turn.speaker or "").startswith(RECORD_OF) or ACCEPTED_PLAN.fullmatch(turn.text))
+    return is_own and len(turn.text) <= MAX_NEAR_CHARS and not looks_like_question(turn.text)
 
 
 def _count_observed(row: FactRow | index.ProvenFactRow) -> int:
@@ -502,19 +505,25 @@ async def search_vectors(
 
     exact = sums.turns + sums.facts <= vectors.EXACT_LIMIT
     nearest: dict[str, list[tuple[int, float]]] = {}
-    for kind, count, scopes in ((TURN, sums.turns, sums.turn_scopes), (FACT, sums.facts, sums.scopes)):
+    for kinds, count, scopes in (
+        ([TURN, vectors.SAID], sums.turns, sums.turn_scopes),
+        ([FACT], sums.facts, sums.scopes),
+    ):
         if count:
             nearest |= await vectors.find_nearest(
-                conn, [kind], model, vector, scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
+                conn, kinds, model, vector, scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
             )
+    said, turns = ({number for number, _ in nearest.get(kind, ())} for kind in (vectors.SAID, TURN))
+    share_of_agents = len(turns - said) / (len(turns) or 1)  # where persons alone speak, it is the same search
     weight = STATIC_WEIGHT if model == static_vectors.NAME else VECTOR_WEIGHT
-    weights = {TURN: weight, FACT: weight * FACT_WEIGHT}
+    weights = {TURN: weight, vectors.SAID: weight * SAID_WEIGHT * share_of_agents, FACT: weight * FACT_WEIGHT}
+    names = {TURN: TURN_VECTORS, vectors.SAID: SAID_VECTORS, FACT: FACT_VECTORS}
     return [
         Channel(
-            kind,
+            FACT if kind == FACT else TURN,
             scale_to_range(found, nearest.get(TURN, ()) if kind == FACT else ()),
             weights[kind],
-            FACT_VECTORS if kind == FACT else TURN_VECTORS,
+            names[kind],
             cosine=max(cosine for _, cosine in found),
         )
         for kind, found in nearest.items()

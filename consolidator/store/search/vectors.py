@@ -13,6 +13,7 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import Pairs, StatementEach, execute, fetch_all, fetch_one, load
 
 KINDS = ("fact", "turn")
+SAID = "said"  # the turns of persons
 EXACT_LIMIT = (
     5_000  # documents up to which a query compares all of its scopes; beyond, it searches an approximate index
 )
@@ -101,6 +102,8 @@ async def find_nearest(
 ) -> dict[str, list[tuple[int, float]]]:
     """Return the documents nearest to a vector and their cosines, by kind; {} where the server has no pgvector.
 
+    Of the kind `said` are the turns of persons.
+
     With `exact` all documents of the scopes are compared, else an index finds most of the nearest.
     """
     extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
@@ -113,7 +116,8 @@ async def find_nearest(
             await cursor.execute(_BOUNDED_SCAN)
         query = _NEAREST if exact else _NEAREST_BY_INDEX
         for kind in kinds:
-            parts = _query_parts(extension.schema, extension.type, model, len(vector), kind)
+            parts = _query_parts(extension.schema, extension.type, model, len(vector), "turn" if kind == SAID else kind)
+            parts["is_of"] = _IS_SAID if kind == SAID else sql.SQL("true")
             await cursor.execute(query.format(**parts), values)
             nearest[kind] = [(number, 1 - distance) for number, distance in await cursor.fetchall()]
     return nearest
@@ -144,16 +148,17 @@ def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: 
     }
 
 
+_IS_SAID = sql.SQL("exists (select from episode t where t.id = embedding.number and t.role = 'user')")
 # Composed, because a type names the size of the model's vectors and the schema of the extension.
 _NEAREST = sql.SQL(
     "with mine as materialized (select number, vector from embedding where scope = any(%(scopes)s) "
-    "and model = {model} and kind = {kind} and cardinality(vector) = {size}) "
+    "and model = {model} and kind = {kind} and cardinality(vector) = {size} and {is_of}) "
     "select number, vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector} as distance from mine "
     "order by distance, number limit %(limit)s"
 )
 _NEAREST_BY_INDEX = sql.SQL(
     "select number, vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} as distance from embedding "
-    "where model = {model} and cardinality(vector) = {size} and kind = {kind} and scope = any(%(scopes)s) "
+    "where model = {model} and cardinality(vector) = {size} and kind = {kind} and scope = any(%(scopes)s) and {is_of} "
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
 load_fact_vectors = Pairs[int, list[float], str, Sequence[int]](_SQL["fact_vectors"], "model numbers")

@@ -14,7 +14,7 @@ from tests.oracle import decide_all, fact_json, parse_lines, schema_name, with_m
 from tests.support import assistant_response, log_events, run_job, user_message
 
 STATED = {  # predicate and kind, the same in every language
-    "installs_with": "constraint",
+    "always_uses": "constraint",
     "deploys_on": "project",
     "staging_database": "environment",
     "package_manager": "environment",
@@ -23,31 +23,31 @@ STATED = {  # predicate and kind, the same in every language
 }
 # Of each statement what was said, the quote, the value and the sentence; answers written by hand.
 SAID = {
-    "en": """From now on always install with pnpm, never with npm. | always install with pnpm | pnpm, never npm
+    "en": """From now on always use pnpm, never npm. | always use pnpm | pnpm, never npm
         We deploy on Tuesdays. | deploy on Tuesdays | Tuesdays
         The staging database is called store_stage. | staging database is called store_stage | store_stage
         Our package manager is pnpm. | package manager is pnpm | pnpm
         Never commit generated files. | Never commit generated files | generated files
         We decided to keep money in integer cents. | money in integer cents | integer cents""",
-    "de": """Ab jetzt immer mit pnpm installieren, nie mit npm. | immer mit pnpm installieren | pnpm, nie npm
-        Wir deployen immer am Dienstag. | deployen immer am Dienstag | Dienstag
+    "de": """Ab jetzt immer pnpm benutzen, nie npm. | immer pnpm benutzen | pnpm, nie npm
+        Wir deployen immer dienstags. | deployen immer dienstags | dienstags
         Die Staging-Datenbank heißt laden_stage. | Staging-Datenbank heißt laden_stage | laden_stage
         Unser Paketmanager ist pnpm. | Paketmanager ist pnpm | pnpm
         Bitte committe niemals generierte Dateien. | niemals generierte Dateien | generierte Dateien
-        Wir haben entschieden, Geld in ganzen Cent zu speichern. | Geld in ganzen Cent | ganzen Cent""",
-    "ja": """今後は必ずpnpmでインストールし、npmは使わないでください。 | 必ずpnpmでインストール | pnpm
+        Wir haben uns entschieden, Geld in ganzen Cent zu speichern. | Geld in ganzen Cent | ganzen Cent""",
+    "ja": """今後は必ずpnpmを使ってください。npmは使わないで。 | 必ずpnpmを使って | pnpm
         デプロイは毎週火曜日に行います。 | 毎週火曜日 | 火曜日
         ステージングのデータベース名は mise_stage です。 | データベース名は mise_stage | mise_stage
-        パッケージマネージャはpnpmを使っています。 | パッケージマネージャはpnpm | パッケージマネージャはpnpm
+        私たちのパッケージマネージャはpnpmです。 | パッケージマネージャはpnpm | パッケージマネージャはpnpm
         生成されたファイルは絶対にコミットしないでください。 | 絶対にコミットしないで | 生成されたファイル
         金額は整数のセントで保存することに決めました。 | 整数のセントで保存 | 整数のセント""",
-    "zh": """从现在起一律用pnpm安装,不要用npm。 | 一律用pnpm安装 | pnpm
+    "zh": """从现在起一律使用pnpm,不要用npm。 | 一律使用pnpm | pnpm
         我们每周二部署。 | 每周二部署 | 每周二
         预发布数据库叫 shop_stage_zh。 | 数据库叫 shop_stage_zh | shop_stage_zh
         我们的包管理器是pnpm。 | 包管理器是pnpm | 包管理器是pnpm
         永远不要提交生成的文件。 | 不要提交生成的文件 | 生成的文件
         我们决定用整数分来存储金额。 | 用整数分来存储金额 | 整数分""",
-    "fr": """Désormais, installe toujours avec pnpm, jamais avec npm. | toujours avec pnpm | pnpm, jamais npm
+    "fr": """Désormais, utilise toujours pnpm, jamais npm. | toujours pnpm | pnpm, jamais npm
         Nous déployons le mardi. | déployons le mardi | le mardi
         La base de staging s'appelle boutique_stage. | s'appelle boutique_stage | boutique_stage
         Notre gestionnaire de paquets est pnpm. | gestionnaire de paquets est pnpm | pnpm

@@ -604,9 +604,11 @@ def test_who_did_not_edit_its_files_says_again_what_was_held_as_of_the_work_in_h
     assert believed(made) == ([sentence] if is_released else [])
 
 
-async def test_what_is_held_as_of_the_work_in_hand_is_shown_to_be_said_again(
-    database: Database, clock: FrozenClock, settings: Settings
+@pytest.mark.parametrize(("cut", "is_edited"), [*product(range(5), [True]), (0, False), (3, False)])
+async def test_what_is_held_as_of_the_work_in_hand_is_said_again_wherever_a_night_cuts_a_session(
+    database: Database, clock: FrozenClock, settings: Settings, cut: int, is_edited: bool
 ) -> None:
+    """Of three sessions that say it the second may have edited its file, in the same window or in an earlier one."""
     shown: list[str] = []
 
     def answer(request: dict[str, Any]) -> ScriptedReply:
@@ -625,17 +627,23 @@ async def test_what_is_held_as_of_the_work_in_hand_is_shown_to_be_said_again(
                 )
         return ScriptedReply.json(made)
 
+    edited = call_and_result("e", "Edit", {"file_path": f"{SHOP}/report_test.py"}, "done")
+    talk = [user_message("The report test, tzdata?"), assistant_response(f"The `report_test` now fails: {FOUND}")]
+    again = [user_message("Have a look."), *(edited if is_edited else bash("make lint", "ok")), *talk]
     async with ModelServer(answer) as server:
-        for number in range(3):
-            talk = [
-                user_message("The report test, tzdata?"),
-                assistant_response(f"The `report_test` now fails: {FOUND}"),
-            ]
-            await log_events(database, f"s{number}", talk, agent="coder", project=SHOP)
+
+        async def night(session: str, part: list[NewEvent]) -> None:
+            await log_events(database, session, part, agent="coder", project=SHOP)
             clock.advance(timedelta(days=1))
             await run_job(database, with_model(settings, server))
-            assert (NOTED in await told(database)) is (number == 2)
-    assert len(shown) == 2
+
+        await night("s0", talk)
+        for part in filter(None, (again[:cut], again[cut:])):
+            await night("s1", part)
+        assert NOTED not in await told(database)
+        await night("s2", talk)
+        assert (NOTED in await told(database)) is not is_edited
+    assert shown
 
 
 def test_what_ended_counts_anew() -> None:

@@ -24,7 +24,7 @@ from consolidator.settings import Settings
 from consolidator.store.search import vectors
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import open_replica, query_number, query_rows, run_next_night
-from tests.support import PATIENCE, log_events, user_message
+from tests.support import PATIENCE, assistant_response, log_events, user_message
 
 TEXTS = ["The heron nests at the mill.", "Our bakery opens at six.", "The violin needs new strings."]
 
@@ -339,6 +339,25 @@ async def test_an_only_fact_is_near_a_question_only_if_it_is_nearer_than_the_tur
     assert "pnpm" not in asked.block
     near = await recall(database, "Which package manager do we use, npm or yarn?", scope, settings=by_table)
     assert "pnpm" in near.block
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_what_a_person_said_is_found_among_what_agents_say_more_nearly(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    by_table = settings.model_copy(update={"embed_model": None})
+    talk = [
+        user_message("The invoices of dentists stay for ten years."),
+        user_message("Plan: Archive bills -> accepted"),
+    ]
+    talk += [assistant_response(f"The receipt {number} was kept for a long time.") for number in range(120)]
+    await log_events(database, "talk", talk, project="shop")
+    await run_next_night(database, clock, by_table)
+    question, scope = "When may invoicing papers be thrown away?", MemoryScope(project="shop")
+    for text in (question, "Which bills are retained?"):
+        result = await recall(database, text, scope, settings=by_table)
+        assert "ten years" in result.block
+        assert "Plan: " not in result.block  # the agent's words
 
 
 @pytest.mark.usefixtures("pgvector")

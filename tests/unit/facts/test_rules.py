@@ -20,6 +20,7 @@ from consolidator.memory.facts.candidates import (
     SessionContext,
     is_quote_in,
 )
+from consolidator.memory.facts.endings import find_ending
 from consolidator.memory.facts.instructions import find_instruction, find_wishes, group_orders, is_same_order
 from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
@@ -536,6 +537,22 @@ def test_what_is_said_of_something_else_ends_nothing(first: str, then: str) -> N
     said = [make_event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate((first, then), 1)]
     facts = reconcile_candidates(propose_candidates(said, WORK, redact).candidates)
     assert [fact.superseded_reason for fact in facts] == [None]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "stop server",
+        "stop for a second, so the hook was wrong",
+        "Stop hook says: reviewing your changes",
+        "The orphaned commits aren't deleted but become unreachable.",
+        "The test keys aren't realistic enough, they contain the word EXAMPLE.",
+        "not as a comment, but as a document attached to the page.",
+        "Not keep the type when it's empty",
+    ],
+)
+def test_what_describes_the_moment_takes_nothing_back(sentence: str) -> None:
+    assert find_ending(sentence) is None
 
 
 def test_a_standing_order_in_other_words_is_one_fact() -> None:

@@ -324,6 +324,22 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
+@pytest.mark.parametrize(
+    ("command", "error", "is_told"),
+    [
+        ("vp typecheck", "error: Command 'typecheck' not found", True),
+        ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
+        ("vp typecheck", "error: Cannot find module './cart'", False),
+    ],
+)
+def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
+    command: str, error: str, is_told: bool
+) -> None:
+    lessons = learn(3, lambda log: log.run("pnpm typecheck", "ok").run("pnpm typecheck", "ok"))
+    told = answer_failure(lessons, "Bash", {"command": command}, error)
+    assert (told is not None and told.call == "pnpm typecheck") is is_told
+
+
 def modules(log: CallLog) -> None:
     """A session in which the tests work in two modules, and never in the root."""
     log.run("cd kiln && cargo test", "ok").run("cargo test", "ok", cwd=f"{HOME}/kiln")
@@ -419,12 +435,29 @@ def test_a_call_that_the_kept_folder_misled_is_answered_by_where_the_shell_is() 
     told = answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "web", HOME)
     assert told is not None
     assert (told.text, told.call) == ("The shell is in `web/` already: leave out the `cd`.", "make c")
+    looks = answer_failure(lessons, "Bash", {"command": "cd web && grep -c x y.ts"}, no_folder, "web", HOME)
+    assert looks is not None
+    assert looks.call == "grep -c x y.ts"
     no_file = "fatal: pathspec 'web/b.ts' did not match any files"
     told = answer_failure(lessons, "Bash", {"command": "git add web/b.ts"}, no_file, "web", HOME)
     assert told is not None
     assert told.call == f"cd {HOME} && git add web/b.ts"
     assert answer_failure(lessons, "Bash", {"command": "cd web && make c"}, no_folder, "", HOME) is None
     assert answer_failure(lessons, "Bash", {"command": "git add b.ts"}, no_file, "web", HOME) is None
+
+
+def test_a_path_of_the_project_is_looked_for_from_its_root() -> None:
+    def write(log: CallLog) -> None:
+        log.read("deploy/steps.yml").read("web/app/view.ts")
+
+    def answer(line: str, path: str) -> str | None:
+        error = f"sed: can't read {path}: No such file or directory"
+        told = answer_failure(learn(3, write), "Bash", {"command": line}, error, "web", HOME)
+        return None if told is None else told.call
+
+    assert answer("sed -n 1,9p deploy/steps.yml", "deploy/steps.yml") == f"cd {HOME} && sed -n 1,9p deploy/steps.yml"
+    assert answer("sed -n 1,9p app/view.ts", "app/view.ts") == "web/app/view.ts"  # it is gone: not from another folder
+    assert answer("sed -n 1,9p deploy/steps.yml", "deploy/other.yml") is None
 
 
 def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:

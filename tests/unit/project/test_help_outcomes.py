@@ -64,6 +64,16 @@ def test_to_make_the_failed_call_again_is_no_help() -> None:
     assert judge_failure(["pnpm run lint 2>&1"], repeated, 0) == "wrong"
 
 
+def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
+    refused = call("grep -rn main src --include=*.py", "failed", "zsh:1: no matches found: --include=*.py")
+    told = named_calls("Quote the pattern: `grep -rn main src '--include=*.py'`.", refused)
+    assert told == ["grep -rn main src '--include=*.py'"]
+    assert judge_failure(told, session(refused, call('grep -rn main src --include="*.py" | head')), 0) == "right"
+    assert judge_failure(told, session(refused, call("grep -rn main src --include=*.py")), 0) == "wrong"
+    assert judge_failure(told, session(refused, call("grep -rn main src")), 0) == "wrong"
+    assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+
+
 def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
     failed = call("pnpm run lint", "failed", 'Script not found "lint"', "/srv/app/web")
     mended = session(failed, call("cd /srv/app && pnpm run lint", directory="/srv/app/web"))
@@ -89,6 +99,13 @@ def test_a_path_that_is_told_must_have_been_used() -> None:
     read = Call("d", "Read", {"file_path": "/srv/app/jobs/job.py"}, "/srv/app")
     assert judge_failure(["jobs/job.py"], session(failed, read), 0) == "right"
     assert judge_failure(["work/job.py"], session(failed, read), 0) == "wrong"
+
+
+def test_a_skill_that_is_told_must_have_been_called() -> None:
+    unknown, plugin = (Call("c", "Skill", {"skill": name}, "/srv/app") for name in ("commit", "git:commit"))
+    refused = Call("c", "Skill", unknown.arguments, "/srv/app", "failed", "Unknown skill: commit")
+    assert judge_failure(["git:commit"], session(refused, plugin), 0) == "right"
+    assert judge_failure(["git:commit"], session(refused, unknown), 0) == "wrong"
 
 
 def test_a_warning_is_wrong_if_the_call_worked() -> None:

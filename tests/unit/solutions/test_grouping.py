@@ -319,7 +319,7 @@ def test_the_cited_records_suffice_where_a_fix_failed_in_the_latest_sessions() -
     assert groups.build_solutions({key: records[key] for key in cited}) == build_solutions(sourced)
 
 
-def test_edits_with_texts_of_their_own_are_one_fix_that_is_no_advice() -> None:
+def test_the_text_that_an_edit_should_have_had_is_no_fix() -> None:
     def misquoted(name: str, path: str, wrong: str, right: str) -> list[SourcedRecord]:
         edit = {"file_path": path, "new_string": "b"}
         return track_session(
@@ -331,6 +331,10 @@ def test_edits_with_texts_of_their_own_are_one_fix_that_is_no_advice() -> None:
     solution = only_solution(
         [*misquoted("s1", "app.py", "x = 1  # one", "x = 1"), *misquoted("s2", "b.ts", "let y = 22", "let y = 2;")]
     )
-    (fix,) = solution.fixes
-    assert (fix.sessions, fix.worked, fix.tried) == (2, 2, 2)
-    assert (solution.status, fix.confirmed, fix.form) == ("unconfirmed", False, None)
+    assert (solution.status, solution.fixes, solution.resolved) == ("unsolved", (), 2)
+
+
+@pytest.mark.parametrize("program", ["REDACTED", "[redacted:secret]"])
+def test_what_stands_for_a_program_has_no_solution(program: str) -> None:
+    calls = [shell_call(f"{program} run.js", False, "Error: Cannot find module 'x'"), shell_call("npm install x")]
+    assert build_solutions(track_session("s1", *calls, shell_call(f"{program} run.js"))) == []
