@@ -20,6 +20,7 @@ MIN_SESSIONS = 2  # in which the baseline met an error
 MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
 _SPAN = re.compile(r"`([^`\n]+)`")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
+_ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
 _PATTERN = re.compile(r"[*?\[{~]")
 _PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
@@ -62,7 +63,7 @@ def _is_failed_call(span: str, failed: Call) -> bool:
     """Whether a span is what failed: the same program behind the same wrapper, with the same flags."""
     if failed.command is None:
         return span in str(failed.arguments)
-    if "…" in span or "..." in span:
+    if _ELLIPSIS.search(span):
         return True  # `wrapper program …`: a kind of call, none to make
     if _newly_quoted(span, failed):
         return False

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from consolidator.context.conversation import RequestedCall, Turn
+from consolidator.llm.request_body import Message
 
 MessageFormat = Literal["openai", "anthropic"]
 _VALID_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -29,19 +30,23 @@ def render_messages(
     call_ids = _CallIds()
     messages: list[dict[str, Any]] = []
     for turn in shown:
-        form = (message_format, tuple(map(call_ids.assign, turn.calls)))
-        if turn.messages is None or turn.messages[:2] != form:  # kept for the next context: nobody may change them
+        ids = tuple(map(call_ids.assign, turn.calls)) if turn.calls else ()
+        kept = turn.messages
+        if kept is None or kept[1] != ids or kept[0] != message_format:  # else as in the last context
             render = _render_openai if message_format == "openai" else _render_anthropic
-            turn.messages = (*form, render(turn, form[1]))
-        for message in turn.messages[2]:
-            _append_message(messages, message)
+            kept = turn.messages = (message_format, ids, list(map(Message, render(turn, ids))))
+        for message in kept[2]:
+            if messages and messages[-1]["role"] == message["role"]:
+                _append_message(messages, message)
+            else:
+                messages.append(message)
     return messages
 
 
 def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Append a message, or merge it into the last one of the same role: not every server accepts two in a row."""
-    last = messages[-1] if messages else None
-    if last is None or last["role"] != message["role"] or message["role"] == "tool" or last.get("tool_calls"):
+    """Append a message of the last one's role, or merge the two: not every server accepts two in a row."""
+    last = messages[-1]
+    if message["role"] == "tool" or last.get("tool_calls"):
         messages.append(message)
     elif isinstance(last["content"], str) and isinstance(message["content"], str) and not message.get("tool_calls"):
         messages[-1] = {**last, "content": f"{last['content']}\n\n{message['content']}"}

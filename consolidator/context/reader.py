@@ -107,11 +107,14 @@ class SessionTail:
         self.size -= sum(map(_estimate_bytes, self.events[:count]))
         del self.events[:count], self._tokens[:count]
 
-    def count_unseen(self, events: Sequence[Event]) -> int:
-        """Return how many of some events that were read are not counted or folded yet."""
-        uncounted = len(self.events) - len(self._tokens)
-        unfolded = events[-1].seq - self._folded_to if self._continues(events) else len(events)
-        return max(uncounted, unfolded)
+    @property
+    def counted(self) -> int:
+        """How many of the events have tokens that are counted already."""
+        return len(self._tokens)
+
+    def count_unfolded(self, events: Sequence[Event]) -> int:
+        """Return how many of some events that were read are not folded yet."""
+        return events[-1].seq - self._folded_to if self._continues(events) else len(events)
 
     def count_tokens(self, events: Sequence[Event]) -> int:
         """Return about how many tokens some events have that were read last."""
@@ -270,13 +273,14 @@ class ContextReader:
     async def fold(self, events: list[Event]) -> Conversation:
         """Return events as turns, with their sizes."""
         if self._folded is None or self._folded[0] is not events:
-            self._folded = (events, await self._compute(events, self._fold))
+            unfolded = self.tail.count_unfolded(events) if events else 0
+            self._folded = (events, await self._compute(events, self._fold, unfolded))
         return self._folded[1]
 
     def _fold(self, events: list[Event]) -> Conversation:
         has_gaps = not events or events[-1].seq - events[0].seq + 1 != len(events)  # withheld ones, or a message before
         folded = build_conversation(events, self.tail.limits) if has_gaps else self.tail.fold(events)
-        folded.sizes = [known_turn_tokens(turn, count_tokens_cached) for turn in folded.turns]
+        folded.sizes = [turn.tokens or known_turn_tokens(turn, count_tokens_cached) for turn in folded.turns]
         return folded
 
     async def read(self, after: int) -> list[Event]:
@@ -291,14 +295,13 @@ class ContextReader:
 
     async def _fills(self, events: list[Event], budget: int) -> bool:
         """Tell whether events have more tokens than a budget."""
-        if not self.withheld and await self._compute(events, self.tail.count_tokens) <= budget:
+        uncounted = len(self.tail.events) - self.tail.counted
+        if not self.withheld and await self._compute(events, self.tail.count_tokens, uncounted) <= budget:
             return False
         return sum((await self.fold(events)).sizes) > budget
 
-    async def _compute(self, events: list[Event], function: Callable[[list[Event]], T]) -> T:
-        if not events or self.tail.count_unseen(events) <= MAX_INLINE_EVENTS:
-            return function(events)
-        return await asyncio.to_thread(function, events)
+    async def _compute(self, events: list[Event], function: Callable[[list[Event]], T], unseen: int) -> T:
+        return function(events) if unseen <= MAX_INLINE_EVENTS else await asyncio.to_thread(function, events)
 
 
 DEFAULT_BUDGET = 32_000  # tokens of a context

@@ -31,13 +31,14 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
+    paths_of,
     purpose_of,
     quote_pattern,
     split_line,
 )
 from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import is_wrong_place
+from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -143,11 +144,10 @@ def _answer_of_folder(
     place = line_directory(line, directory) or ""
     if lesson is None or not directory or is_absolute(place):
         return None
-    missed = [path for segment in segments for path in segment.paths if not segment.is_trivial or path in error]
     known = () if index is None else index.match["index"].values()
-    if place == directory and expects_root(place, missed, error, known):
+    if place == directory and expects_root(place, paths_of(segments), error, known):
         call = f"cd {shlex.quote(project)} && {line}"
-        return Told(lesson, f"The shell is in {name_folder(directory)}: run this in the project root.", call)
+        return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
     if place != directory and goes_again(place, error):
         there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
         return Told(lesson, there, strip_cd(line).strip())
@@ -171,7 +171,7 @@ def _answers_of_shell(
             yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
-    is_unknown = NOT_THERE.search(reason) and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", reason)
+    is_unknown = not failed.is_trivial and task in error_names(reason)
     for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
         if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
             yield Told(lesson, lesson.line, lesson.instead)

@@ -66,14 +66,16 @@ def fuse_channels(
     """Return turns and facts in one ranking, the best first, without those that fit far worse than the best."""
     if not turns and not facts:
         return []
-    newest = _newest_of(turns, facts)
-    proving = _find_proving(facts)
-    documents: list[RecalledTurn | RecalledFact] = [*turns, *facts]
-    scored: list[tuple[float, RecalledTurn | RecalledFact]] = []
-    for document in documents:
-        if score := sum(_shares_of(document, channels, proving).values()):
-            boost = math.prod(_factors_of(document, newest, query_words).values())
-            scored.append((score * boost, document))
+    newest, proving, of_facts = _newest_of(turns, facts), _find_proving(facts), _score_facts(channels)
+    summed: list[tuple[float, RecalledTurn | RecalledFact]] = [
+        *((sum(_shares_of(turn, channels, proving).values()), turn) for turn in turns),
+        *((of_facts.get(fact.number, 0.0), fact) for fact in facts),
+    ]
+    scored = [
+        (score * math.prod(_factors_of(document, newest, query_words).values()), document)
+        for score, document in summed
+        if score
+    ]
     least = MIN_SHARE * max((score for score, _ in scored), default=0.0)
     relevant = sorted(
         (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
@@ -107,6 +109,17 @@ def _shares_of(
     return shares
 
 
+def _score_facts(channels: Sequence[Channel]) -> dict[int, float]:
+    """Return the sum of what each channel adds to a fact's score, by its number."""
+    counted = [channel for channel in channels if channel.kind == FACT]
+    total = sum(channel.weight for channel in counted)
+    scores: dict[int, float] = {}
+    for channel in counted:
+        for number, score in channel.scores.items():
+            scores[number] = scores.get(number, 0.0) + channel.weight * score / total
+    return scores
+
+
 def _find_proving(facts: Sequence[RecalledFact]) -> dict[EventRef, list[int]]:
     """Return the numbers of the facts that each event proves."""
     proving: dict[EventRef, list[int]] = {}
@@ -120,7 +133,8 @@ def find_hidden_events(
     turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact], channels: Sequence[Channel], limit: int
 ) -> list[EventRef]:
     """Return the events that prove the best facts, where no channel found their turns."""
-    best = sorted(facts, key=lambda fact: (-sum(_shares_of(fact, channels, {}).values()), fact.number))[:limit]
+    scores = _score_facts(channels)
+    best = sorted(facts, key=lambda fact: (-scores.get(fact.number, 0.0), fact.number))[:limit]
     found = {turn.event for turn in turns}
     return sorted({event for fact in best for event in fact.events} - found)
 

@@ -15,6 +15,7 @@ from typing import Any
 from consolidator.errors import ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, classify_error, read_text
+from consolidator.llm.request_body import encode_body
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.telemetry import open_span
@@ -203,7 +204,7 @@ async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
             # As `chat.completions.create`, less its models of the request and of each chunk: they took most of a step.
             return await client.get_client().post(
                 "/chat/completions",
-                body={**request, **usage_option, dialect.max_tokens_name: limit},
+                content=encode_body({**request, **usage_option, dialect.max_tokens_name: limit}),
                 options={"security": {"bearer_auth": True}},
                 cast_to=object,
                 stream=True,

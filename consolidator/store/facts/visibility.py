@@ -47,16 +47,16 @@ async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]
 
 
 def fact_condition(alias: LiteralString, *, of_person: bool, of_project: bool) -> LiteralString:
-    """Return the condition that a fact may be seen, for a query over `fact` by this alias, which is not `f`.
+    """Return the condition that a fact may be seen, for a query over `fact` by this alias.
 
     Its parameters are `person` and `min_people`, and `of_project`; without either, every fact may be seen.
     """
-    conditions: list[LiteralString] = []
+    conditions: list[LiteralString] = ["true"]
     if of_person:
-        conditions.append(_SQL["person_facts"].replace("%(peer)s", "%(person)s"))
+        conditions.append(_SQL["listed_of_person"].replace("%(peer)s", "%(person)s"))
     if of_project:
-        conditions.append(_SQL["project_facts"].replace("%(project)s", "%(of_project)s"))
-    return " and ".join(f"exists ({query} and f.id = {alias}.id)" for query in conditions) or "true"
+        conditions.append(_SQL["of_project"].replace("%(project)s", "%(of_project)s"))
+    return " and ".join(condition.replace("fact.", f"{alias}.") for condition in conditions)
 
 
 load_person = Value[str | None, str](_SQL["person_of"])

@@ -9,43 +9,49 @@ where s.id = any(%(ids)s)
 select case when root.id is null then s.peer else root.peer end as peer
 from session s left join session root on root.id = s.root_id where s.id = %(session_id)s
 
--- name: person_facts
--- Facts that rest on this person's words alone, or that enough people said in just these words.
-select f.id from fact f
-cross join lateral (
-    select count(*) filter (where person.peer is distinct from %(peer)s) as of_others,
-           count(distinct person.peer) filter (where lower(c.sentence) = lower(f.sentence)) as people
+-- name: of_person
+-- Whether a fact rests on this person's words alone, or enough people said it in just these words.
+case when fact.trust = 'person' then fact.level = 'peer' and fact.peer = %(peer)s
+else fact.evidence <> '{}' and (
+    select count(*) filter (where person.peer is distinct from %(peer)s) = 0 or fact.level <> 'peer'
+           and count(distinct person.peer) filter (where lower(c.sentence) = lower(fact.sentence)) >= %(min_people)s
     from candidate c left join session s on s.id = c.session_id left join session root on root.id = s.root_id
     cross join lateral (
         select case when s.id is null then null when root.id is null then coalesce(s.peer, '')
                else coalesce(root.peer, '') end as peer
     ) as person
-    where c.id = any(f.evidence)
-) as cited
-where case when f.trust = 'person' then f.level = 'peer' and f.peer = %(peer)s
-      else f.evidence <> '{}' and (cited.of_others = 0 or f.level <> 'peer' and cited.people >= %(min_people)s) end
+    where c.id = any(fact.evidence)
+) end
+
+-- name: listed_of_person
+-- The same for long lists. What such a fact needs at least is asked first, of all facts at once: its first words are
+-- this person's, or enough people may have said it.
+(fact.trust = 'person' or fact.level <> 'peer' and cardinality(fact.evidence) >= %(min_people)s or exists (
+    select from candidate c join session s on s.id = c.session_id left join session root on root.id = s.root_id
+    where c.id = fact.evidence[1] and coalesce(case when root.id is null then s.peer else root.peer end, '') = %(peer)s
+)) and
+-- include: of_person
 
 -- name: facts_for
--- include: person_facts
-  and f.id = any(%(ids)s)
+select fact.id from fact where fact.id = any(%(ids)s) and
+-- include: of_person
 
 -- name: sessions_of_project
 select id from session where id = any(%(ids)s) and coalesce(project, '') = %(project)s
 
--- name: project_facts
--- Facts of which every quote is from a session of this project that is there; what a person put right has no quote.
-select f.id from fact f
-where coalesce(f.project, %(project)s) = %(project)s
-  and case when f.trust = 'person' or f.evidence = '{}' then f.level = 'project' and f.project = %(project)s
-      else not exists (
-          select from unnest(f.evidence) as cited (id)
-          left join candidate c on c.id = cited.id left join session s on s.id = c.session_id
-          where s.id is null or coalesce(s.project, '') <> %(project)s
-      ) end
+-- name: of_project
+-- Whether every quote of a fact is from a session of this project that is there; what a person put right has no quote.
+coalesce(fact.project, %(project)s) = %(project)s
+and case when fact.trust = 'person' or fact.evidence = '{}' then fact.level = 'project' and fact.project = %(project)s
+    else not exists (
+        select from unnest(fact.evidence) as cited (id)
+        left join candidate c on c.id = cited.id left join session s on s.id = c.session_id
+        where s.id is null or coalesce(s.project, '') <> %(project)s
+    ) end
 
 -- name: facts_of_project
--- include: project_facts
-  and f.id = any(%(ids)s)
+select fact.id from fact where fact.id = any(%(ids)s) and
+-- include: of_project
 
 -- name: facts_of_others
 -- Facts that rest on words of somebody with a name, who is not the owner of the machine.

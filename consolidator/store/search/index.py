@@ -62,9 +62,6 @@ class ProvenFactRow:
     kind: str
     confidence: str
     trust: str
-    agent: str
-    project: str | None
-    peer: str | None
     valid_from: datetime
     valid_to: datetime | None
     sessions: int
@@ -73,7 +70,7 @@ class ProvenFactRow:
     recalled: int
     says_since: bool  # whether its words say since when it is true
     last_used_at: datetime | None  # when it was last said or recalled; None where a person stated it
-    proofs: list[tuple[str, int, list[int]]]  # [session id, seq, further seqs there] of each candidate that proves it
+    proofs: str  # JSON: [session id, seq, further seqs there] of each candidate that proves it
     searched: str  # the text that is indexed
 
 

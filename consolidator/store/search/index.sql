@@ -92,10 +92,10 @@ join episode e using (session_id, seq) left join session s on s.id = e.session_i
 
 -- name: facts
 -- Each with the events of every candidate that proves it: its own, and those that say the same in the same session.
-select i.number, f.id, f.sentence, f.kind, f.confidence, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
-       f.steers_succeeded, f.steers_failed, f.evidence = '{}' or coalesce(proof.says_since, false) as says_since,
+select i.number, f.id, f.sentence, f.kind, f.confidence, f.trust, f.valid_from, f.valid_to, f.sessions,
+       f.steers_succeeded, f.steers_failed, f.recalled, f.evidence = '{}' or coalesce(proof.says_since, false) as says_since,
        case when f.trust <> 'person' then greatest(proof.last_at, f.last_recalled_at) end as last_used_at,
-       coalesce(proof.proofs, '[]') as proofs, i.text as searched
+       coalesce(proof.proofs, '[]')::text as proofs, i.text as searched
 from indexed_fact i join fact f on f.id = i.id
 cross join lateral (
     select bool_or(c.valid_from is not null) as says_since, max(c.occurred_at) as last_at,

@@ -330,6 +330,7 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
         ("vp typecheck", "error: Command 'typecheck' not found", True),
         ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
         ("vp typecheck", "error: Cannot find module './cart'", False),
+        ("ls typecheck", "ls: cannot access 'typecheck': No such file or directory", False),
     ],
 )
 def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
@@ -451,13 +452,13 @@ def test_a_path_of_the_project_is_looked_for_from_its_root() -> None:
         log.read("deploy/steps.yml").read("web/app/view.ts")
 
     def answer(line: str, path: str) -> str | None:
-        error = f"sed: can't read {path}: No such file or directory"
+        error = f"cp: cannot stat {path}: No such file or directory"
         told = answer_failure(learn(3, write), "Bash", {"command": line}, error, "web", HOME)
         return None if told is None else told.call
 
-    assert answer("sed -n 1,9p deploy/steps.yml", "deploy/steps.yml") == f"cd {HOME} && sed -n 1,9p deploy/steps.yml"
-    assert answer("sed -n 1,9p app/view.ts", "app/view.ts") == "web/app/view.ts"  # it is gone: not from another folder
-    assert answer("sed -n 1,9p deploy/steps.yml", "deploy/other.yml") is None
+    assert answer("cp -r /tmp/x deploy/steps.yml", "deploy/steps.yml") == f"cd {HOME} && cp -r /tmp/x deploy/steps.yml"
+    assert answer("cp -r /tmp/x app/view.ts", "app/view.ts") == "web/app/view.ts"  # it is gone: not from another folder
+    assert answer("cp -r /tmp/x deploy/steps.yml", "deploy/other.yml") is None
 
 
 def test_a_shell_of_another_client_starts_anew_for_each_call() -> None:

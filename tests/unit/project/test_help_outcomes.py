@@ -101,6 +101,13 @@ def test_a_path_that_is_told_must_have_been_used() -> None:
     assert judge_failure(["work/job.py"], session(failed, read), 0) == "wrong"
 
 
+def test_all_packages_of_go_can_be_called() -> None:
+    left = call("cd web && go test ./...", "failed", "cd: no such file or directory: web", "/srv/app/web")
+    assert (
+        judge_failure(["go test ./..."], session(left, call("go test ./...", directory="/srv/app/web")), 0) == "right"
+    )
+
+
 def test_a_skill_that_is_told_must_have_been_called() -> None:
     unknown, plugin = (Call("c", "Skill", {"skill": name}, "/srv/app") for name in ("commit", "git:commit"))
     refused = Call("c", "Skill", unknown.arguments, "/srv/app", "failed", "Unknown skill: commit")

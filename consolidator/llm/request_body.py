@@ -1,0 +1,31 @@
+"""The body of a request to a model, as JSON: a message that is sent again and again is encoded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Message(dict[str, Any]):
+    """A message that nobody changes, with its JSON once it was sent."""
+
+    __slots__ = ("encoded",)
+    encoded: str
+
+
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """Return a body with `messages` and more as JSON."""
+    messages = ",".join(map(_encode_message, body["messages"]))
+    others = _encode({name: value for name, value in body.items() if name != "messages"})
+    return f'{{"messages":[{messages}],{others[1:]}'.encode()
+
+
+def _encode_message(message: dict[str, Any]) -> str:
+    if not isinstance(message, Message):
+        return _encode(message)
+    if not hasattr(message, "encoded"):
+        message.encoded = _encode(message)
+    return message.encoded
