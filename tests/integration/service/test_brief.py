@@ -291,13 +291,13 @@ async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of
 async def test_a_check_that_passes_when_it_is_run_again_is_told_however_long_its_error_is(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    error = "Error: Timeout of 2000ms exceeded. Ensure that what is asynchronous " + "ends in time, or is awaited, " * 12
+    error = "Error: Timeout of 2000ms exceeded. Ensure that what is asynchronous ends, " + "or is awaited, " * 24
     for number in range(2):
         calls = [
             *call_and_result("a", "Bash", {"command": "make check"}, error, "error"),
             *call_and_result("b", "Bash", {"command": "make check"}, "passed"),
         ]
-        await log_events(database, f"s{number}", [user_message("check")] + calls, agent="claude-code", project=SHOP)
+        await log_events(database, f"s{number}", [user_message("check"), *calls], agent="claude-code", project=SHOP)
         clock.advance(timedelta(days=1))
     await run_job(database, settings)
     check = {**FAILED, "tool_input": {"command": "make check"}}
