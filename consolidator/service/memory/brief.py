@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.database import Database
@@ -133,7 +133,7 @@ async def brief(
     session's start with a prompt, whose own start nobody answered, comes with what is known about the prompt, too.
     """
     person, agent, project = scope.peer or OWNER, scope.agent or "", scope.project or ""
-    scope = MemoryScope(agent, project, person)
+    scope = replace(scope, agent=agent, project=project, peer=person)
     match moment:
         case "session_start":
             sections = await _sections_of_start(database, scope, situation)

@@ -327,6 +327,7 @@ async def test_what_a_persons_shell_refused_in_one_project_is_told_in_another_an
     assert "`find . -name '*.py'`" in await tell(database, "failure", other, **situation)
     assert await tell(database, scope=other) == ""
     assert await tell(database, "failure", replace(other, peer="eve"), **situation) == ""
+    assert await tell(database, "failure", replace(other, project_alone=True), **situation) == ""
 
 
 @pytest.mark.parametrize(
