@@ -29,6 +29,8 @@ def encode_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, set):
         return sorted(value)
+    if isinstance(value, bytes):
+        return value.hex()
     return f"{value:f}" if isinstance(value, Decimal) else str(value)  # an amount without an exponent
 
 

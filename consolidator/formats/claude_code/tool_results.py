@@ -23,10 +23,10 @@ _USER_DENIALS = (  # by a person
     "User chose to stay in plan mode",
 )
 _REJECTION_RECORD = "User rejected tool use"  # what the harness writes beside a rejected call
-_RULE_DENIALS = (  # by a permission rule, or because nobody could be asked
-    "Permission to use ",
-    "Permission for this tool use was denied",
-    "Claude requested permissions to ",
+_RULE_DENIAL = re.compile(  # by a permission rule, or because nobody could be asked
+    r"Permission to use |Permission for this (?:tool use|action) was denied|Claude requested permissions to "
+    r"|This command requires approval|This Bash command contains multiple operations\. The following parts? requires? "
+    r"|[^\n]+ was blocked\. For security, Claude Code may only |Glob patterns are not allowed in write operations"
 )
 _ABORTIONS = (
     "The user doesn't want to take this action right now",
@@ -58,7 +58,7 @@ ASKING_TOOLS = ("AskUserQuestion", "ExitPlanMode")  # these ask a person in ever
 def classify_failure(text: str) -> str | None:
     """Return the reason of a failed result: rejected, aborted, cascade, timeout; None for an ordinary failure."""
     plain = _WRAPPER_PREFIX.sub("", text, count=1)
-    if plain.startswith(_USER_DENIALS + _RULE_DENIALS):
+    if plain.startswith(_USER_DENIALS) or _RULE_DENIAL.match(plain):
         return "rejected"
     if plain.startswith(_CASCADES):
         return "cascade"

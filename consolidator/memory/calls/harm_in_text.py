@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from consolidator.llm.patterns import lazy_regex
@@ -36,6 +37,11 @@ _FORBIDDEN = lazy_regex(
     rf"\s+(?:ever\s+)?(?:{_VERB}\s+)?(?:an? |the |any )?[`\"'“(]*$",
     re.IGNORECASE,
 )
+_OF_COMMAND = lazy_regex(  # what follows code is of its command: an option, a shell's mark, another command
+    rf"[|&<>`$]|(?:^|\s)--?\w|^\s?[;,]?\s?(?:and|then|pipe)\s|^\s?;\s?(?:{rules.NAMED_IN_PROSE})\s",
+    re.IGNORECASE | re.ASCII,
+)
+_CLAUSE = lazy_regex(r"[.;:,]\s|[(\[]|$")
 _CLAUSE_END = lazy_regex(r"[.!?;]\s|\n|\b(?:but|instead|always|only|use|run|first)\b", re.IGNORECASE)
 _FETCHED_AND_RUN = lazy_regex(
     r"\b(?:download|fetch|get|pull|load)\b[^\n]{0,80}?https?://\S+[^\n]{0,40}?\b(?:and|then)\b[^\n]{0,30}?"
@@ -89,13 +95,28 @@ def _find_commands(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _find_spans(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield where commands may stand: quoted ones with their ends, others to the end of their sentence."""
+    spans: list[tuple[int, int]] = []  # of code that prose follows
     for match in _QUOTED.finditer(text):
         if match.lastindex in (1, 2) or re.search(_MARK, match[0]):
             yield (*match.span(match.lastindex or 0), True)
+        if match.lastindex == 2 and _is_prose(text, match.end()):
+            spans.append(match.span(2))
     for match in _START.finditer(text):
         start = match.start() if match["tail"] is None else match.start("tail")
         end = _END.search(text, start, start + MAX_COMMAND)
-        yield start, end.start() if end else min(len(text), start + MAX_COMMAND), False
+        stop = end.start() if end else min(len(text), start + MAX_COMMAND)
+        before = bisect_right(spans, (start, len(text))) - 1
+        is_within = before >= 0 and start < spans[before][1]
+        yield start, min(stop, spans[before][1]) if is_within else stop, False
+
+
+def _is_prose(text: str, start: int) -> bool:
+    """Whether what follows code, to the end of its sentence, is no part of a command; paths are of its first clause."""
+    end = _END.search(text, start, start + MAX_COMMAND)
+    rest = text[start : end.start() if end else start + MAX_COMMAND]
+    clause = _CLAUSE.split(rest, maxsplit=1)[0]
+    other_code = re.sub(r"(?<=\w )`[^`]*`", "code", rest[len(clause) :])
+    return _OF_COMMAND.search(" ".join(f"{clause}{other_code}".split())) is None and not {"/", "~"} & set(clause)
 
 
 def _judge_span(span: str, *, is_quoted: bool) -> tuple[int, str | None]:

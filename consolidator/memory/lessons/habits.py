@@ -49,7 +49,7 @@ MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual nam
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
-    r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
+    r"(?:node_modules|dist|build|out|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
 _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
@@ -137,7 +137,10 @@ def _harness(history: History) -> Iterator[Lesson]:
 
 
 def _foreign_folders(history: History) -> Iterator[Lesson]:
-    """Yield the folders that failing checks name and nobody edits, such as leftovers whose tests are picked up."""
+    """Yield the folders that failing checks name and nobody edits, such as leftovers whose tests are picked up.
+
+    One that is called as an edited folder but for its beginning is built from it: `lib/test` from `src/test`.
+    """
     failing: dict[str, Cases] = defaultdict(Cases)
     passing: Counter[str] = Counter()
     edited: set[str] = set()
@@ -154,10 +157,12 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
         removed.update(
             _two_levels(session, path) for s in call.segments if s.program == "rm" and s.ok for path in s.paths
         )
+    sources = {part for folder in edited for part in folder.split("/")}
     for name, cases in sorted(failing.items()):
         if (
             len(cases.roots) < MIN_SESSIONS
             or name in edited
+            or name.partition("/")[2] in sources
             or _NO_FOLDER.match(name)
             or len(cases) < 2 * passing[name]
             or f"{name}/" in f"{history.home}/"  # the rest of an absolute path that was cut
@@ -203,7 +208,7 @@ def _index(history: History) -> Iterator[Lesson]:
         yield Cases().build_lesson(
             "file_moved",
             "index",
-            f"{len(ranked)} files are known by their names.",
+            f"{pluralize(len(ranked), 'file')} can be found by name, such as {code(places[ranked[0]])}.",
             0.0,
             sessions=len({root for root, _ in seen}),
             match={"index": {name: places[name] for name in sorted(ranked)}},

@@ -16,6 +16,7 @@ from typing import Any
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.fact import UNKNOWN_START
+from consolidator.models.solution import SolutionRow
 
 MAX_LINE_CHARS = 600  # of a turn or fact
 SHOWN_ID = 8  # characters of an id, its kind's letters such as "sol_" aside
@@ -148,9 +149,20 @@ def reworded(item: RecallItem, text: str) -> RecallItem:
     return replace(item, line=line, data=after)
 
 
-def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> RecallItem:
-    """Return the item of a solution or a procedure: quoted, since it is made of the texts of calls and tools."""
-    label = {"solution": "a known error and what mended it", "procedure": "how it was done before"}[kind]
+def procedure_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
+    """Return the item of a procedure: quoted, since it is made of the texts of calls and tools."""
+    return _quoted_item("procedure", "how it was done before", identity, text, score)
+
+
+def solution_item(row: SolutionRow) -> RecallItem:
+    """Return the item of a solution: quoted whole, and its error not again within."""
+    label = f"a known error and what {'mended it' if row.confirmed else 'was tried then'}"
+    error = f"failed: “{row.headline}” →"
+    text = str(row.body["line"]).replace(error, error.replace("“", "").replace("”", ""), 1)
+    return _quoted_item("solution", label, row.id, text)
+
+
+def _quoted_item(kind: str, label: str, identity: str, text: str, score: float = 0.0) -> RecallItem:
     line = f"- {label}: {_quoted(text)} [{kind}:{short_id(identity)}]"
     return RecallItem(kind, f"[{kind}:{identity}]", line, score, (), {"id": identity, "text": text})
 

@@ -16,7 +16,7 @@ _ERROR = re.compile(
 )
 _QUESTION = re.compile(
     r"\s*(?:how|what|which|why|when|where|who|whose|did|does?|is|are|was|were|has|have|can|could|should|would|tell|show)\b"
-    r"|[^\n]*\?\s*\Z",
+    r"|[^\n]*(?:[?？]|か[。.]?)\s*\Z",
     re.IGNORECASE,
 )
 _STOP_WORDS = frozenset(

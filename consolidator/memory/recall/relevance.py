@@ -27,6 +27,7 @@ MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces
 MIN_TELLING = 0.5  # of the weight of the question's most telling word that some document has
 STATED_COVERAGE = 0.8  # of a question's words: who states so many of them answers it
 MIN_COVERAGE_BESIDE = 0.5  # of a turn that is told beside such an answer
+MAX_NEW_WORDS = 0.2  # of a turn that asks the question itself
 MAX_ANSWERS_READ = 20  # of the best items
 MIN_WORDS_ANNOUNCED = 8  # beside the question's, of an agent's turn that ends in a colon
 NEAR = 4  # turns of a session on each side that are read with one
@@ -34,6 +35,12 @@ MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem t
 MIN_DOCUMENTS_OF_PROMPT = 100  # the same where nobody asked: fewer, since words that are common in it must tell little
 _DIRECTORIES = re.compile(r"@?(?:[\w.~-]*/)+(?=[\w.-])")  # of a path: its last part says which file it is
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
+_GOES_AHEAD = re.compile(  # says that something is to be done, and not what
+    r"(?:(?:ok(?:ay)?|yes|please|now|then|go ahead and|はい|では)[\s,、.!]*)*(?:go (?:ahead|on)"
+    r"|(?:implement|execute|do|try|continue|proceed|start)(?:\s+(?:it|this|that|the plan|with it|again|now|please))*"
+    r"|(?:やってみて|進めて|続けて|実行して|お願い)(?:ください|下さい|します)?)[\s.!。]*",
+    re.IGNORECASE,
+)
 _MONTHS = frozenset(
     split_words("january february march april may june july august september october november december")
 )
@@ -147,13 +154,13 @@ def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
     )
 
 
-def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[RecallItem]:
+def drop_narration(question: PromptWords, items: Sequence[RecallItem], *, is_question: bool) -> list[RecallItem]:
     """Return items without what is only said near the subject, where a person's statement answers a question.
 
     That is what agents say; where a fact is the answer, what people say, too. A turn that repeats another is left out,
-    and so is an agent's that announces what it does next ("Now run the tests again:").
+    and so is an agent's that announces what it does next ("Now run the tests again:") and a person's same question.
     """
-    items = [item for item in items if not (_is_agents_turn(item) and _only_announces(item, question))]
+    items = [item for item in items if not (item.kind == "episode" and _says_nothing(item, question, is_question))]
     answers = [item for item in items if is_stated(item, question)]
     has_fact = any(item.kind == "fact" for item in answers)
     aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and has_fact)]
@@ -167,10 +174,15 @@ def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[R
     ]
 
 
-def _only_announces(item: RecallItem, question: PromptWords) -> bool:
-    """Tell whether a turn announces what is done next, and says hardly more than the question."""
-    text = str(item.data["text"]).rstrip()
-    return text.endswith(":") and len(set(query_words(text)) - question.words) < MIN_WORDS_ANNOUNCED
+def _says_nothing(item: RecallItem, question: PromptWords, is_question: bool) -> bool:
+    """Tell whether a turn says hardly more than the question: an agent's next step, or a person's same question."""
+    text = str(item.data["text"]).strip()
+    words = set(query_words(text))
+    new = len(words - question.words)
+    if _is_agents_turn(item):
+        return text.endswith(":") and new < MIN_WORDS_ANNOUNCED
+    asks_the_same = is_question and looks_like_question(text) and new <= MAX_NEW_WORDS * len(words)
+    return asks_the_same or _GOES_AHEAD.fullmatch(text) is not None
 
 
 def is_stated(item: RecallItem, question: PromptWords) -> bool:

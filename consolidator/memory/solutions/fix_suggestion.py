@@ -33,7 +33,7 @@ from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_text
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
-MAX_SHOWN = 300
+MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
 MAX_LINKED = 20  # commands of a line that are read by themselves
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _LINKS = re.compile(r"&&|\|\||[;\n]")
@@ -188,7 +188,8 @@ def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headl
     shown_headline = (
         error_headline if suggestion.tool is not None and error_headline else fix["headline"]
     )  # "last time" has its own case
-    return f"{solution['failed']} failed: “{shown_headline}” → {suggestion.text} ({rate})"
+    shown = shorten(shown_headline, MAX_ERROR)  # whoever asks has just seen all of it
+    return f"{solution['failed']} failed: “{shown}” → {suggestion.text} ({rate})"
 
 
 def concerns_error(known_line: str, error_line: str) -> bool:

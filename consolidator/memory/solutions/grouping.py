@@ -279,6 +279,8 @@ def _count_roots(group: Iterable[ErrorOccurrence]) -> int:
 def _name_failed(group: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]) -> str:
     """Return what failed, with the wrapper that ran it in most of the latest cases: that may be what fails."""
     symbol = _most_common(occurrence.symbol for occurrence in group)
+    program = group[0].fingerprint.partition(":")[2].partition("|")[0]
+    symbol = symbol if symbol.split(" ", 1)[0] == program else program  # the error names another one
     lines = (records[o.record_key].arguments.get("command", "") for o in group[:MAX_EVIDENCE])
     return _most_common(display_name(symbol, line) for line in lines)
 

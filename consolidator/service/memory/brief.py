@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.database import Database
@@ -33,8 +33,9 @@ from consolidator.memory.recall.block import (
     estimate_tokens,
     lesson_item,
     observation_item,
-    quoted_item,
+    procedure_item,
     render_block,
+    solution_item,
 )
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
@@ -51,7 +52,7 @@ from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, Solu
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.instruction_files import mark_contradictions
-from consolidator.service.memory.lessons import is_said, load_lessons
+from consolidator.service.memory.lessons import is_said, load_lessons, load_shell_rules
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
@@ -87,6 +88,7 @@ _IS_NAME = re.compile(r"^[^\s]*(?:\w/\w|\w\.\w|[a-z][A-Z]|\w_\w)[^\s]*$")
 WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this prompt:", "Known here:"
 DECIDED, OBSERVED, OBSERVATION = "Said about this project:", "Found out by agents in this project:", "observation"
 BESIDE = (DECIDED, OBSERVED)  # take no room from lessons
+GENERAL_KINDS = ("first_run_fails", "foreign_folder")  # of lessons: these say nothing of one error
 BY_LESSONS, OF_ONE_PLACE = ("observed_failure", "observed_command"), "observed_structure"
 
 
@@ -131,7 +133,7 @@ async def brief(
     session's start with a prompt, whose own start nobody answered, comes with what is known about the prompt, too.
     """
     person, agent, project = scope.peer or OWNER, scope.agent or "", scope.project or ""
-    scope = MemoryScope(agent, project, person)
+    scope = replace(scope, agent=agent, project=project, peer=person)
     match moment:
         case "session_start":
             sections = await _sections_of_start(database, scope, situation)
@@ -206,11 +208,11 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
             [
                 *lessons,
                 *more_decisions,
-                *(fix_item(row) for row in fixes),
+                *(solution_item(row) for row in fixes),
                 *more_wishes,
                 *more_observations,
-                *(quoted_item("procedure", row.id, f"{row.title} (in {row.support} sessions)") for row in chains),
-                *map(fix_item, cures),
+                *(procedure_item(row.id, f"{row.title} (in {row.support} sessions)") for row in chains),
+                *map(solution_item, cures),
             ],
         ),
     ]
@@ -359,7 +361,7 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
     if len(words) < MIN_PROMPT_WORDS or prompt.startswith("/"):
         return []
     fixes = await _find_known_fixes(database, scope, prompt) if looks_like_error(prompt) else []
-    items = [fix_item(row) for row in fixes]
+    items = [solution_item(row) for row in fixes]
 
     ranked = await rank_documents(database, prompt, scope)
     facts = [item for item in ranked if item.kind == "fact" and item.data["trust"] in ("person", "user")]
@@ -424,18 +426,18 @@ async def _weigh_words(
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
     """Return what worked after such a failure in earlier sessions, else the confirmed fix bound to this error.
 
-    A fix with the words of this error comes before what mends a check in general.
+    A fix with the words of this error comes before what mends a check in general, and before where to look.
     """
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    lessons = await load_lessons(database, scope)
+    lessons = await load_shell_rules(database, scope) | await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
     if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
         by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(answer, situation))
-    if by_lesson is not None and answer is not None and answer.lesson.kind != "first_run_fails":
+    if by_lesson is not None and answer is not None and answer.lesson.kind not in GENERAL_KINDS:
         return by_lesson
     if (mended := await _find_bound_fix(database, scope, situation, tokens) or by_lesson) is not None:
         return mended
@@ -463,7 +465,7 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
             continue  # it names another checkout
         if not _tells_a_step(row, bound=True):
             continue
-        answer = _render("failure", FAILURE_NOTE, [Section("", [fix_item(row)])], tokens, dict(suggestion))
+        answer = _render("failure", FAILURE_NOTE, [Section("", [solution_item(row)])], tokens, dict(suggestion))
         if answer is not None:
             return answer
     return None
@@ -482,8 +484,3 @@ def _suggestion(worded: Told, situation: Situation) -> dict[str, Any]:
     is_shell = is_shell_symbol(tool_symbol(situation.tool, situation.arguments))
     arguments = {"command": worded.call} if worded.call and is_shell else None
     return {"kind": "call", "text": worded.text, "tool": situation.tool, "arguments": arguments}
-
-
-def fix_item(row: SolutionRow) -> RecallItem:
-    """Return the line of a solution."""
-    return quoted_item("solution", row.id, str(row.body["line"]))

@@ -48,15 +48,29 @@ def describe_worth(row: LessonRow) -> str:
     return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
 
 
-async def load_lessons(database: Database, scope: MemoryScope, kinds: Sequence[str] | None = None) -> dict[str, Lesson]:
-    """Return the lessons that may be told in a project, the most helpful first, by their ids."""
-    is_shared = scope.shared_in is None or (scope.project or "") in scope.shared_in  # as of facts
+async def load_lessons(
+    database: Database, scope: MemoryScope, kinds: Sequence[str] | None = None, *, everywhere: bool = False
+) -> dict[str, Lesson]:
+    """Return the lessons that may be told in a project, or in all of a person's, the most helpful first, by id."""
+    place = None if everywhere else scope.project or ""
+    is_shared = scope.shared_in is None or place in scope.shared_in  # as of facts
     alone = None if database.share_between_agents and is_shared else scope.agent
     async with database.connection() as conn:
         rows = await lessons.list_lessons(
-            conn, scope.peer or audience.OWNER, scope.project or "", kinds=kinds, limit=MAX_TOLD, agent_alone=alone
+            conn, scope.peer or audience.OWNER, place, kinds=kinds, limit=MAX_TOLD, agent_alone=alone
         )
     return {row.id: read_lesson(row) for row in rows if row.withheld is None}
+
+
+async def load_shell_rules(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
+    """Return what the person's shell refused in any project: a shell and a client are of the machine.
+
+    Whoever may see one project alone is told nothing that others taught.
+    """
+    if scope.project_alone:
+        return {}
+    rules = await load_lessons(database, scope, ("harness",), everywhere=True)
+    return {id: lesson for id, lesson in rules.items() if "shell" in lesson.match}
 
 
 async def list_lessons(

@@ -30,9 +30,10 @@ from consolidator.memory.recall.block import (
     describe_miss,
     fact_item,
     lesson_item,
-    quoted_item,
+    procedure_item,
     render_block,
     reworded,
+    solution_item,
     turn_item,
 )
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
@@ -195,7 +196,8 @@ async def answer_query(
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
-    relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
+    is_error, is_question = looks_like_error(query), looks_like_question(query)
+    relevant = drop_narration(ranked.question, ranked.items, is_question=is_question) if ranked.has_answer else []
     lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
     calls = await _find_calls(database, ranked.question, scope) if is_asked else []
     related = [item for item in relevant if item.kind != "fact" or _is_related(item, ranked)]
@@ -207,10 +209,9 @@ async def answer_query(
         relevant = [*nearest.values(), *(item for item in few if item.citation not in nearest)]
     documents = await _without_hostile_commands(database, [_excerpt(item, ranked) for item in relevant[:limit]])
     solutions = await _find_solutions(database, query, scope, viewer)
-    is_error, is_question = looks_like_error(query), looks_like_question(query)
     sure = [row for row in solutions if is_error or row.confirmed]
-    leading = [_solution_item(row) for row in sure]
-    hints = [_solution_item(row) for row in solutions if row not in sure]
+    leading = [solution_item(row) for row in sure]
+    hints = [solution_item(row) for row in solutions if row not in sure]
     hints += await _find_procedures(database, query, scope, ranked.question if has_match else None)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
     stated = [item for item in documents if is_stated(item, ranked.question)]
@@ -338,10 +339,6 @@ def listed_fact_item(row: FactRow) -> RecallItem:
     return fact_item(recalled, 0.0)
 
 
-def _solution_item(row: SolutionRow) -> RecallItem:
-    return quoted_item("solution", row.id, row.body["line"])
-
-
 async def _without_hostile_commands(database: Database, items: Sequence[RecallItem]) -> list[RecallItem]:
     """Return facts and turns in which hostile commands are replaced: a block is also shown to agents unasked."""
     facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
@@ -409,7 +406,7 @@ async def _find_procedures(
         for row in procedures
     ]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
-    return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
+    return [procedure_item(row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
 async def recall_for_message(

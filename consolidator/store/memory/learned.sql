@@ -78,6 +78,7 @@ order by l.score desc, l.id limit %(limit)s
 select s.*, new.total from (
     select s.id, count(*) over () as total from solution s
     where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
+      and (s.confirmed or s.headline <> '')
       and (%(audiences)s::text[] is null and starts_with(s.audience, 'all') or s.audience = any(%(audiences)s))
       and (%(agents)s::text[] is null or s.agent = any(%(agents)s) or s.agent = 'all agents' and coalesce(s.project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)

@@ -49,5 +49,7 @@ where retired_at is null and (%(include_unworthy)s or worth > 0)
 -- name: solutions
 select * from solution
 where retired_at is null
-  and (%(include_unsolved)s or jsonb_array_length(body -> 'fixes') > 0 or jsonb_array_length(body -> 'withheld') > 0)
+  -- What followed once on a failure without a word says nothing of it.
+  and (%(include_unsolved)s or (confirmed or headline <> '')
+       and (jsonb_array_length(body -> 'fixes') > 0 or jsonb_array_length(body -> 'withheld') > 0))
   -- include: in_scope

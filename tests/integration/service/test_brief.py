@@ -20,6 +20,7 @@ from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import Told
+from consolidator.memory.lessons.trace import NO_MATCHES
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
@@ -285,6 +286,48 @@ async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of
     failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
     assert "--set-upstream origin new" in await ask(database, failed)
     assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
+
+
+async def test_a_check_that_passes_when_it_is_run_again_is_told_however_long_its_error_is(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    error = "Error: Timeout of 2000ms exceeded. Ensure that what is asynchronous ends, " + "or is awaited, " * 24
+    for number in range(2):
+        calls = [
+            *call_and_result("a", "Bash", {"command": "make check"}, error, "error"),
+            *call_and_result("b", "Bash", {"command": "make check"}, "passed"),
+        ]
+        await log_events(database, f"s{number}", [user_message("check"), *calls], agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+    await run_job(database, settings)
+    check = {**FAILED, "tool_input": {"command": "make check"}}
+    told = await ask(database, hook("PostToolUseFailure", error=error, **check))
+    assert "the same call again, with nothing changed (worked in 2 of 2, in 2 sessions)" in told
+
+
+async def test_a_fix_of_this_error_comes_before_where_to_look(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    await keep(database, lesson("rtk bun", "Failing tests name files in `tmp/a/`.", kind="foreign_folder"))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Look in `tmp/a/`.", ""))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+
+
+async def test_what_a_persons_shell_refused_in_one_project_is_told_in_another_and_to_nobody_else(
+    database: Database,
+) -> None:
+    """I16."""
+    rule = {"shell": NO_MATCHES, "kind": "pattern"}
+    await keep(database, lesson("zsh", "The shell is zsh: quote it.", kind="harness", match=rule))
+    other = MemoryScope("claude-code", "/work/other")
+    situation = {"tool": "Bash", "arguments": {"command": "find . -name *.py"}, "text": "zsh: no matches found: *.py"}
+    assert "`find . -name '*.py'`" in await tell(database, "failure", other, **situation)
+    assert await tell(database, scope=other) == ""
+    assert await tell(database, "failure", replace(other, peer="eve"), **situation) == ""
+    assert await tell(database, "failure", replace(other, project_alone=True), **situation) == ""
 
 
 @pytest.mark.parametrize(

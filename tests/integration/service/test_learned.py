@@ -13,11 +13,12 @@ from consolidator.database import Database
 from consolidator.jobs.ledger import JobContext
 from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.steer import SteerCounts
 from consolidator.models.viewer import Viewer
 from consolidator.service.clients.installation import learn_history
 from consolidator.service.memory.learned import list_sections, load_learned
+from consolidator.service.memory.solutions import list_solutions
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
@@ -30,7 +31,7 @@ from tests.nights import (
     run_next_night,
     workday_events,
 )
-from tests.support import assistant_response, later, log_events, user_message
+from tests.support import assistant_response, call_and_result, later, log_events, user_message
 
 
 async def load_news(
@@ -112,6 +113,23 @@ async def test_what_failed_again_though_a_fix_was_known_is_told_first(
 
 
 @pytest.mark.usefixtures("agents_apart")
+async def test_what_followed_once_on_a_failure_without_a_word_is_not_listed(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    calls = [({"command": "probe --all"}, "", "error"), ({"command": "probe --few"}, "3 found", "ok")]
+    silent = [
+        event for arguments, text, status in calls for event in call_and_result("p", "Bash", arguments, text, status)
+    ]
+    await log_events(database, "silent", [user_message("Look around"), *silent], project="shop")
+    await log_events(database, "worded", failed_command_events(0), project="shop")
+    await run_next_night(database, clock, settings)
+    news = (await load_news(database)).solutions
+    listed = await list_solutions(database)
+    assert [row.headline for row in news] == [row.headline for row in listed] == ["bash: pytets: command not found"]
+    every = await list_solutions(database, SolutionFilter(include_unsolved=True))
+    assert "" in [row.headline for row in every if row.body["fixes"]]
+
+
 async def test_what_is_left_out_is_counted(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_workdays(database, 4)
     await log_events(database, "more", workday_events(9), agent="other")

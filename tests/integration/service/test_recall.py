@@ -339,6 +339,17 @@ async def test_an_error_is_answered_first_by_what_mended_it(
     result = await recall(database, "bash: pytets: command not found", MemoryScope(agent="coder"))
     assert result.items[0].kind == "solution"
     assert result.items[0].line in result.block
+    assert "what mended it" in result.block
+    assert "“" not in result.block  # it is quoted as a whole
+
+
+async def test_what_was_done_once_after_an_error_is_not_said_to_have_mended_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "once", failed_command_events(0), project="shop")
+    await run_next_night(database, clock, settings)
+    result = await recall(database, "bash: pytets: command not found", MemoryScope(agent="coder"))
+    assert "what was tried then" in result.items[0].line
 
 
 async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(

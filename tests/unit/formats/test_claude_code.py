@@ -200,6 +200,17 @@ def test_a_compaction_is_marked(tmp_path: Path) -> None:
         (REJECTED + "STOP what you are doing", "rejected"),
         ("Error: " + REJECTED, "rejected"),
         ("Permission to use Bash with command rm has been denied.", "rejected"),
+        ("This command requires approval", "rejected"),
+        (
+            "This Bash command contains multiple operations. The following part requires approval: make 2>&1",
+            "rejected",
+        ),
+        (
+            "mkdir in '/srv/x' was blocked. For security, Claude Code may only create directories in the allowed ones.",
+            "rejected",
+        ),
+        ("Glob patterns are not allowed in write operations. Please specify an exact file path.", "rejected"),
+        ("Exit code 1\ndeploy: This command requires approval", None),
         ("<tool_use_error>Sibling tool call errored</tool_use_error>", "cascade"),
         ("<tool_use_error>Cancelled: parallel tool call Bash(ls) errored</tool_use_error>", "cascade"),
         ("The user doesn't want to take this action right now. STOP", "aborted"),

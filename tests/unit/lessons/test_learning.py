@@ -522,6 +522,14 @@ def test_a_folder_that_only_failing_tests_name_is_told_and_not_the_rest_of_a_cut
     assert [lesson.key for lesson in of_kind(learn(3, write), "foreign_folder")] == ["tmp/old"]
 
 
+def test_a_folder_that_is_built_from_an_edited_one_is_no_place_to_look() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("src/test/cart.test.ts")
+        log.fail("pnpm run test", "1) cart\n  at emitted/test/cart.test.js:3:1\n  at tmp/old/cart.test.js: failed")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "foreign_folder")] == ["tmp/old"]
+
+
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")

@@ -9,6 +9,7 @@ from consolidator.memory.recall.relevance import (
     MIN_DOCUMENTS,
     MIN_DOCUMENTS_OF_PROMPT,
     PromptWords,
+    drop_narration,
     has_answer,
     subject_words,
     without_directories,
@@ -101,6 +102,25 @@ def test_a_third_of_a_short_question_is_much_for_a_fact(kind: str, question: str
     item = RecallItem(kind, "[fact:1]", "", searched="favourite editor Helix")
     weighed = PromptWords.weigh(words, {"editor": 1}, MIN_DOCUMENTS)
     assert has_answer(weighed, [item]) is is_answered
+
+
+@pytest.mark.parametrize(
+    ("question", "turn", "is_told"),
+    [
+        ("How is the local database deleted?", "How is the local database deleted?", False),
+        ("How is the local database deleted?", "how do we delete the local database?", False),
+        ("How is the local database deleted?", "Why is the local database deleted with `make clean-db`?", True),
+        ("Which package manager, npm or pnpm?", "Use pnpm.", True),
+        ("What does the plan implement?", "Implement the plan.", False),
+        ("What does the plan implement?", "Implement the plan for refunds.", True),
+        ("ローカルの D1 はどうやって消すか", "ローカルの D1 はどうやって消すか？", False),
+        ("ローカルの D1 はどうやって消すか", "やってみて", False),
+    ],
+)
+def test_a_turn_that_asks_the_same_or_says_only_go_ahead_is_no_answer(question: str, turn: str, is_told: bool) -> None:
+    weighed = PromptWords.weigh(subject_words(query_words(question)), {}, MIN_DOCUMENTS)
+    item = RecallItem("episode", "[s:1]", "", data={"text": turn, "role": "user"}, searched=turn)
+    assert bool(drop_narration(weighed, [item], is_question=True)) is is_told
 
 
 def test_of_a_long_turn_the_sentences_about_the_question_are_told() -> None:
