@@ -19,6 +19,7 @@ from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import list_solutions
 from consolidator.settings import Settings
+from consolidator.store.facts.visibility import find_reached_facts
 from tests.integration.service.test_hook_answers import ask_prompt, start
 from tests.support import call_and_result, log_events, run_job, user_message
 
@@ -161,3 +162,17 @@ async def test_a_credential_of_one_agent_reaches_what_is_shared_where_it_works(
         assert not (await recall(database, "pnpm or npm?", viewer=stranger)).items
         with pytest.raises(NotFound):
             await explain(database, facts[0].id, viewer=stranger)
+
+
+async def test_a_person_is_listed_what_they_said_and_nothing_of_another(database: Database, settings: Settings) -> None:
+    said = {"ada": "We always use pnpm here.", "bo": "We always use Postgres 16 here."}
+    for peer, text in said.items():
+        await say(database, peer, text, agent="coder", peer=peer)
+    await night(database, settings)
+    everything = await list_facts(database, FactFilter())
+    for peer in said:
+        listed = await list_facts(database, FactFilter(), viewer=Viewer("token", peer=peer))
+        async with database.connection() as conn:
+            reached = await find_reached_facts(conn, [fact.id for fact in everything], peer=peer)
+        assert {fact.id for fact in listed} == reached
+        assert len(listed) == 1
