@@ -151,7 +151,7 @@ AGENT_COMMANDS = {
             *("--ignore-user-config", "--ignore-rules", "-c", "features.hooks=false"),
             *("-c", "features.shell_tool=false"),
             *("-c", "features.apps=false", "-c", "features.plugins=false", "-c", 'web_search="disabled"'),
-            *("-c", "project_doc_max_bytes=0", "-c", 'model_reasoning_effort="low"', "-"),
+            *("-c", "project_doc_max_bytes=0", "-c", 'model_reasoning_effort="low"', "-m", "{model}", "-"),
         ),
         login="run `codex login`",
         variables=("CODEX_", "OPENAI_API_KEY"),
@@ -209,7 +209,8 @@ class CommandClient:
         (_, system), *turns = ((message["role"], message["content"]) for message in request.messages)
         system += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{request.schema_text}"
         values = {"{model}": model, "{system}": system, "{no_tools}": _own_file("no_tools.toml")}
-        arguments = [values.get(argument, argument) for argument in command.arguments]
+        unnamed = ("-m", "{model}") if model == command.model == "default" else ()
+        arguments = [values.get(argument, argument) for argument in command.arguments if argument not in unnamed]
         parts = [] if "{system}" in command.arguments else [system]
         parts += [text if role == "user" else f"You answered:\n{text}" for role, text in turns]
         status, stdout, stderr = await self._run(arguments, "\n\n".join(parts))

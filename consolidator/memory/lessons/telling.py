@@ -28,6 +28,7 @@ from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
+    FORMAT_CHECK,
     Segment,
     find_patterns,
     judge_segments,
@@ -43,6 +44,7 @@ from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 _SLEEPS_FIRST = re.compile(r"\s*sleep [\d.]+[smh]?\s*(?:;|&&|\n)\s*")
+CHECKS = ("test", "lint", "format", FORMAT_CHECK, "typecheck", "build")  # that change nothing outside the project
 MAX_SHOWN = 200  # characters of a call that a text shows
 
 
@@ -172,7 +174,7 @@ def _answers_of_shell(
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
     is_unknown = not failed.is_trivial and task in error_names(reason)
-    for lesson in lessons if meant and is_unknown else ():  # it is called otherwise here
+    for lesson in lessons if meant in CHECKS and is_unknown else ():  # it is called otherwise here
         if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
             yield Told(lesson, lesson.line, lesson.instead)
     rules = {key for key in keys if is_lint_rule(key)}

@@ -80,6 +80,11 @@ class ErrorRecord(Plain):
     person_spoke: bool = False  # after it failed, and before it was resolved: they may have mended the cause
 
     @property
+    def last_try(self) -> int:
+        """The index of the last call that met its error."""
+        return max([self.index, *(attempt.index for attempt in self.attempts if attempt.same_error)])
+
+    @property
     def moved_to(self) -> str | None:
         """Where the resolving call ran, if that is certainly not where the failed one ran; else None."""
         places = self.place, self.resolver_place

@@ -239,7 +239,7 @@ class ErrorTracker:
             if later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
             is_same_error = signature_of(error.record) == signature_of(record)
-            steps = self._steps_between(_last_try(error.record), record.index)
+            steps = self._steps_between(error.record.last_try, record.index)
             attempt = FailedAttempt(
                 record.index,
                 record.seq,
@@ -287,7 +287,7 @@ class ErrorTracker:
         is_there = directory == error.record.directory if place is None else place == error.record.place
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
-            between = self._steps_between(_last_try(error.record), call.index)
+            between = self._steps_between(error.record.last_try, call.index)
         error.grade = grade
         error.record = replace(
             error.record,
@@ -309,7 +309,7 @@ class ErrorTracker:
 
     def _resolve_by_check(self, error: _OpenError, later: LaterCall) -> bool:
         """Resolve a commit that a check refused by what made the check pass; return False where nothing is known to."""
-        calls = self._successes_between(_last_try(error.record), later.call.index)
+        calls = self._successes_between(error.record.last_try, later.call.index)
         steps = [call.describe(self.redact) for call in calls]
         position = pick_maker(steps)
         if position is None:
@@ -401,8 +401,3 @@ def _compare(failing: Mapping[str, str], resolving: Mapping[str, str]) -> str:
 def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
     """Return a call's `argument_texts` as a record keeps them: of many the first, of long ones the beginning."""
     return {key: text[:MAX_ARGUMENT] for key, text in list(texts.items())[:MAX_ARGUMENTS]}
-
-
-def _last_try(record: ErrorRecord) -> int:
-    """Return the index of the last call that met the error of a record."""
-    return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])

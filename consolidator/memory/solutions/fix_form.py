@@ -148,8 +148,9 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
     if record.change == "none" and is_only_repeated(record.between):
+        others = (record.resolver_index or 0) - record.last_try - 1 - len(record.between)  # that failed in between
         is_untold = not record.headline or record.person_spoke or acts_once(record.tool, record.arguments)
-        return [] if is_untold else [FormOfCase(AGAIN, ())]
+        return [] if is_untold or others else [FormOfCase(AGAIN, ())]
     if forms := _forms_of_path(record):
         return forms
     forms = forms_of_steps(record, mending_steps(record))

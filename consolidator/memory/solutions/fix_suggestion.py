@@ -34,6 +34,7 @@ from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
 MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
+MAX_REPEATED = 4000  # of a call that is to be made again as it was
 MAX_LINKED = 20  # commands of a line that are read by themselves
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _LINKS = re.compile(r"&&|\|\||[;\n]")
@@ -103,11 +104,12 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
             continue
         form = FixForm.from_json(fix["form"])
         if form.kind == "again" and failed is not None and texts is not None:
-            if find_harm(failed.tool, failed.arguments, solution["project"]) or acts_once(failed.tool, texts):
-                continue
-            given = failed.arguments if isinstance(failed.arguments, dict) else {}
+            is_long = sum(map(len, texts.values())) > MAX_REPEATED or not isinstance(failed.arguments, dict)
+            is_harmful = find_harm(failed.tool, failed.arguments, solution["project"]) is not None
+            if is_long or is_harmful or acts_once(failed.tool, texts):
+                return None
             counts = fix["worked"], fix["tried"]
-            return Suggestion(form.kind, form.describe(), failed.tool, given, number, *counts)
+            return Suggestion(form.kind, form.describe(), failed.tool, failed.arguments, number, *counts)
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
         else:

@@ -45,7 +45,7 @@ MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
 MAX_VALUES = 20  # of a slot that are kept
-_PLACEHOLDER = re.compile(r"sh:(?:redacted|[A-Z][A-Z_]{2,})(?: |$)")  # of a program that was left out, as REDACTED is
+_PLACEHOLDER = re.compile(r"sh:\W?redacted", re.IGNORECASE)  # of a program that was left out
 NO_FORM = ""  # what was done says nothing for another case: an edit, or a text of its own
 
 

@@ -81,7 +81,7 @@ def name_words(text: str) -> frozenset[str]:
     for position, name in enumerate(match.strip(".:/-+#") for match in _NAME.findall(text)):
         cased = name[1:] if position == 0 else name
         if any(char.isupper() for char in cased) or re.search(r"[\d@./_#]", name[1:]):
-            words |= content_words(name)
+            words |= content_words(name.lower())  # SendGrid is sendgrid, not also a grid
     return frozenset(words)
 
 

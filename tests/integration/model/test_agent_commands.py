@@ -290,6 +290,13 @@ async def test_an_agent_answers_from_standard_input_in_an_empty_folder(tmp_path:
     assert not {"CLAUDECODE", "SECRET"} & environment.keys()
 
 
+async def test_codex_is_asked_for_the_model_that_a_person_names(tmp_path: Path) -> None:
+    client = make_client(tmp_path, "codex", write_program(tmp_path, ANSWERS["codex"]))
+    await client.send(replace(make_request("codex"), model="codex/gpt-5-mini"))
+    arguments = json.loads((tmp_path / "seen").read_text())[0]
+    assert arguments[-3:] == ["-m", "gpt-5-mini", "-"]
+
+
 def check_call(agent: str, arguments: list[str], question: str, _: str, environment: dict[str, str]) -> None:
     """Check how an agent's command line was called."""
     expected = [{"{}": ""}.get(argument, argument) for argument in CALLED[agent].split()]

@@ -184,7 +184,10 @@ def test_what_may_be_done_twice_is_not_suggested_again(tool: str, key: str, valu
     harmless = [shell_call("npm view zod", False, error), shell_call("npm view zod")]
     solution = learn(harmless, harmless)
     assert suggest(solution, error, "Bash", command="npm view ky").kind == "again"
-    assert suggest(solution, error, tool, **{key: value}).kind == "last time"
+    assert suggest_fix(solution, error, FailedCall(tool, {key: value})) is None
+    assert suggest_fix(solution, error, FailedCall("Bash", {"command": "npm view " + "x" * 5000})) is None
+    failing = [harmless[0], shell_call("docker compose up -d && curl -s x", False, "no route to host"), harmless[1]]
+    assert not any(fix["confirmed"] for fix in learn(failing, failing)["fixes"])  # that call may have started it
 
 
 CHECK = "error: Formatting issues found"

@@ -9,6 +9,7 @@ from consolidator.memory.text.similarity import SIMILAR, details_agree, is_same_
 SAME = [
     ("The user lives in Bern.", "Bern is where the user lives."),
     ("The project runs on PostgreSQL 18.1.", "PostgreSQL 18.1 is what the project runs on."),
+    ("Mails go out through SendGrid.", "Mails go out through sendgrid."),
     ("Staging is at stage-3.example.org", "stage-3.example.org is staging"),
 ]
 OTHER = [
