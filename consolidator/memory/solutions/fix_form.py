@@ -40,7 +40,7 @@ _SENDING_TOOLS = re.compile(
 )
 _PUBLISHES = re.compile(
     r"(?<![\w./-])(?:publish|deploy|release|upload|send|(?:pr|mr|issue) (?:create|comment|merge|review)"
-    r"|(?:terraform|tofu|pulumi) (?:apply|up|destroy))\b"
+    r"|(?:terraform|tofu|pulumi) (?:apply|up|destroy))\b|\bcurl\b[^|;&\n]{0,300}\s(?:-X|--request|-d|--data|-F|--form)"
 )
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]

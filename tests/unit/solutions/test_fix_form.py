@@ -175,7 +175,12 @@ def test_the_same_call_is_not_suggested_again_where_a_person_spoke_in_between() 
 
 @pytest.mark.parametrize(
     ("tool", "key", "value"),
-    [("send_email", "to", "ada"), ("mcp__pay__createCharge", "sum", "5"), ("Bash", "command", "npm publish")],
+    [
+        ("send_email", "to", "ada"),
+        ("mcp__pay__createCharge", "sum", "5"),
+        ("Bash", "command", "npm publish"),
+        ("Bash", "command", "curl -s -d paid=1 localhost:80/orders"),
+    ],
 )
 def test_what_may_be_done_twice_is_not_suggested_again(tool: str, key: str, value: str) -> None:
     error = "Error: ETIMEDOUT"
