@@ -174,7 +174,7 @@ class Silences:
             return "filtered", "no solution"
         fixes = [fix for fix in row.body["fixes"] if fix["form"] is not None and _key(fix) in keys]
         if not fixes:
-            return ("harm", row.body["withheld"][0][:80]) if row.body["withheld"] else ("of one case", "")
+            return ("harm", row.withheld[0][:80]) if row.withheld else ("of one case", "")
         return max((self._follow_fix(row, fix, session, position, call) for fix in fixes), key=_order)
 
     def _follow_fix(
