@@ -1017,11 +1017,27 @@ def test_a_pattern_in_what_a_call_prints_is_not_the_shells_word() -> None:
     assert not of_kind(learn(2, lambda log: log.run(line, printed)), "harness")
 
 
+def test_a_program_that_is_not_there_never_worked_whatever_the_rest_of_its_line_did() -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh pr view | jqq .title", "bash: line 1: jqq: command not found")
+        log.run("jqq .a x; jqq .b y", "bash: line 1: jqq: command not found\nbash: line 1: jqq: command not found")
+        log.run("make list && jqq .a x; true", "done\n" * 2000 + "bash: line 1: jqq: command not found")
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert (lesson.key, lesson.successes, lesson.warns) == ("program jqq", 0, True)
+
+
 def test_quotes_are_put_where_the_shell_looks() -> None:
     error = "zsh: no matches found: {}"
     for line, word, quoted in (
         ("""echo 'a " b' "c --x=*.py d" e --x=*.py""", "--x=*.py", """echo 'a " b' "c --x=*.py d" e '--x=*.py'"""),
         ("git add src/[slug].astro", "src/[slug].astro", "git add 'src/[slug].astro'"),
+        (
+            "grep -r a --x=*.py . | wc; grep -r b --x=*.py .",
+            "--x=*.py",
+            "grep -r a '--x=*.py' . | wc; grep -r b '--x=*.py' .",
+        ),
+        ("ls *.py; find . -name *.py", "*.py", None),
         ("rm -rf build[12]", "build[12]", None),
         ("find . -name *.py | xargs ls *.py", "*.py", "find . -name '*.py' | xargs ls *.py"),
         ("cat <<E\n--x=*.py\nE", "--x=*.py", None),
