@@ -32,6 +32,7 @@ from benchmarks.quality import product_runs
 from benchmarks.quality.help_outcomes import (
     VERDICTS,
     Baseline,
+    describe_arguments,
     judge_failure,
     judge_warning,
     named_calls,
@@ -203,7 +204,8 @@ class _SessionReplay:
         """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
         carried = answer.fix.get("call")
         if carried is None and isinstance(answer.fix.get("tool"), str):
-            carried = shell_command(answer.fix["tool"], answer.fix.get("arguments"))
+            arguments = answer.fix.get("arguments")
+            carried = shell_command(answer.fix["tool"], arguments) or describe_arguments(arguments)
         calls = [str(carried)] if carried else named_calls(answer.block.text, call)
         place = named_directory(answer.block.text, self._session.directory)
         folder = None if place is None else shlex.quote(plain_path(f"{self._session.directory}/{place}"))
