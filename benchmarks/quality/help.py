@@ -205,7 +205,7 @@ class _SessionReplay:
         carried = answer.fix.get("call")
         if carried is None and isinstance(answer.fix.get("tool"), str):
             arguments = answer.fix.get("arguments")
-            carried = shell_command(answer.fix["tool"], arguments) or describe_arguments(arguments)
+            carried = shell_command(answer.fix["tool"], arguments) or (arguments and describe_arguments(arguments))
         calls = [str(carried)] if carried else named_calls(answer.block.text, call)
         place = named_directory(answer.block.text, self._session.directory)
         folder = None if place is None else shlex.quote(plain_path(f"{self._session.directory}/{place}"))
