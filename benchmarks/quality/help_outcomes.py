@@ -24,6 +24,7 @@ _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
 _PATTERN = re.compile(r"[*?\[{~]")
 _PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
+_EXPORTED = re.compile(r"\bexport PATH=\"?(/[^:\"$\s]+):")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
@@ -137,7 +138,9 @@ def _is_told(span: str, call: Call, failed: Call) -> bool:
     if call.command is None:
         is_value = isinstance(call.arguments, dict) and span in call.arguments.values()
         return is_value or span in (call.tool, describe_arguments(call.arguments))
-    segments = parse_segments(span, "")
+    segments = [segment for segment in parse_segments(span, "") if segment.operation != "export"]
+    if any(folder not in call.command for folder in _EXPORTED.findall(span)):
+        return False  # however the call names the folder that is told for its program
     made = {word for segment in call.segments for word in segment.words}
     if any(word not in made or _is_bare(word, call.command or "") for word in _newly_quoted(span, failed)):
         return False

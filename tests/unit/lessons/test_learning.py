@@ -401,6 +401,23 @@ def test_where_the_folder_does_not_matter_or_changes_no_home_is_lost() -> None:
     assert of_kind(learn(3, write), "command")[0].line == "Tests: `pytest` in `web/` (worked 12 of 12)."
 
 
+def test_a_path_that_begins_with_its_home_is_given_as_seen_from_there() -> None:
+    def write(log: CallLog) -> None:
+        for name in "abc":
+            log.run(f"cd {HOME}/api/core && go test ./{name}/...", "ok").run(f"cd {HOME}")
+
+    lessons = learn(3, write)
+    error = "FAIL\t./api/core/... [setup failed]\npattern ./api/core/...: main module does not contain main package"
+    told = answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, error, "", HOME)
+    assert told is not None
+    assert (told.text, told.call) == ("Run `go test ./... -run A` in `api/core/`.", "go test ./... -run A")
+    other = "FAIL\t./x/... [setup failed]\npattern ./x/...: main module does not contain main package"
+    assert answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, other, "", HOME) is None
+    assert (
+        answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, error, "api/core", HOME) is None
+    )
+
+
 def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_otherwise() -> None:
     log = CallLog("s1").run("cd web && make a").run("make b").fail("cd x && make c", "1 problem").run("make d")
     log.run("(cd lib && make e)").run("make f").run("cd /tmp && make g", "\nShell cwd was reset to /home/ada/shop")
