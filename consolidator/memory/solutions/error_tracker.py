@@ -286,10 +286,10 @@ class ErrorTracker:
         texts = argument_texts(call.tool, arguments)
         place = self._find_place(call, arguments) if error.record.place is not None else None
         directory = call_directory(call.tool, arguments)
-        is_unsaid = None in (error.record.directory, directory)  # there it runs where the shell was left
-        if place is None and not (is_wrong_place(error.record.headline) and is_unsaid):
-            is_other = is_other_directory(error.record.directory, directory)
-            directory = directory if is_other else error.record.directory
+        # One that says no directory runs where the shell was left.
+        is_meant = None in (error.record.directory, directory) and is_wrong_place(error.record.headline)
+        if place is None and not is_meant and not is_other_directory(error.record.directory, directory):
+            directory = error.record.directory
         is_there = directory == error.record.directory if place is None else place == error.record.place
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:

@@ -206,9 +206,8 @@ def _forms_of_inner(record: ErrorRecord) -> list[FormOfCase]:
     """Return the form of a call that gave as an argument what had stood within another of its name before."""
     failed, worked = record.arguments, record.resolver_arguments
     changed = [key for key, text in failed.items() if worked.get(key) != text]
-    if len(changed) != 1 or failed.keys() != worked.keys() or not _PLAIN_KEY.fullmatch(changed[0]):
+    if len(changed) != 1 or failed.keys() != worked.keys() or not _PLAIN_KEY.fullmatch(key := changed[0]):
         return []
-    (key,) = changed
     is_within = failed[key] == f'{{"{key}": {worked[key]}}}'[:MAX_TEXT]  # a long text is cut there
     return [FormOfCase(FixForm("inner", None, (key,)), ())] if is_within else []
 

@@ -209,6 +209,7 @@ def _build_solution(
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
     attempts = Counter(attempt for occurrence in group for attempt in dict.fromkeys(occurrence.tried))
     tried = (attempt for attempt in sorted(attempts, key=lambda a: (-attempts[a], a)) if quote_harm(attempt) is None)
+
     solution = Solution(
         id=solution_id(agent, project, fingerprint, audience),
         agent=agent,
