@@ -170,7 +170,7 @@ def _answers_of_shell(
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
             beginnings, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
             homes = [home for home in homes if home not in beginnings]
-            if beginnings and any(path in error for path in failed.paths):
+            if beginnings and any(path.removeprefix("./").rstrip("./") in error for path in failed.paths):
                 homes, beginning = beginnings[:1], re.escape(beginnings[0])
                 call = re.sub(rf"(?<![^\s'\"])(?:\./)?{beginning}/", "./", call)
             shown = call if len(homes) == 1 and failed.shown else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks.quality.help import Replay, Telling
 from benchmarks.quality.help import build_report as build_help_report
 from benchmarks.quality.help_outcomes import (
     Baseline,
+    describe_arguments,
     judge_failure,
     judge_warning,
     masked_line,
@@ -72,6 +74,22 @@ def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     assert judge_failure(told, session(refused, call("grep -rn main src --include=*.py")), 0) == "wrong"
     assert judge_failure(told, session(refused, call("grep -rn main src")), 0) == "wrong"
     assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+
+
+def test_a_folder_that_is_told_for_a_program_must_have_been_used() -> None:
+    failed = call("go build ./app", "failed", "bash: line 1: go: command not found")
+    told = 'export PATH="/opt/go/bin:$PATH" && go build ./app'
+    for made, verdict in (("/opt/go/bin/go build ./app", "right"), ("/usr/lib/go build ./app", "wrong")):
+        assert judge_failure([told], session(failed, call(made)), 0) == verdict
+    assert classify_outcome(call("go build ./app && ls", text=failed.text), "ok", None) == "masked"
+
+
+def test_arguments_that_are_told_must_have_been_given() -> None:
+    calls = [Call("c", "report", {"rows": rows}, "/srv/app", "ok") for rows in ({"rows": []}, [])]
+    failed = replace(calls[0], outcome="failed")
+    assert judge_failure([describe_arguments({"rows": []})], session(failed, calls[1]), 0) == "right"
+    assert judge_failure([describe_arguments({"rows": [1]})], session(failed, calls[1]), 0) == "wrong"
+    assert judge_failure([describe_arguments(failed.arguments)], session(failed, calls[0]), 0) == "wrong"
 
 
 def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
