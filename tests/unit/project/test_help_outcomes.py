@@ -21,6 +21,7 @@ from benchmarks.quality.help_outcomes import (
 )
 from benchmarks.quality.lessons import Coverage, ReferenceLesson, build_report
 from benchmarks.quality.replayed_sessions import Call, Outcome, ReplayedSession, classify_outcome, read_sessions
+from benchmarks.quality.silence import Silences
 
 UNKNOWN = "error: unrecognized subcommand 'pnpm'"
 
@@ -227,3 +228,12 @@ def test_lessons_that_need_a_model_are_counted_apart() -> None:
     figures = {figure.name: figure.value for figure in build_report(lessons, coverage).figures}
     assert (figures["without a model: told at a start"], figures["without a model: held"]) == (1, 2)
     assert (figures["without a model: recalled"], figures["with a model: held"]) == (1, 1)
+
+
+def test_a_failure_without_an_answer_tells_how_far_its_cure_had_come() -> None:
+    first = [session(wrapped(), call("pnpm run test"), origin="a"), session(wrapped(), call("ls"), origin="b")]
+    later = session(wrapped(), call("pnpm run test"), call("make all", "failed", "it broke"), call("make all"))
+    silences = Silences(first, [], [], [])
+    cases = [silences.explain(later, position, "/srv/app", told=False) for position in (0, 2)]
+    assert [(case.stage, case.sessions) for case in cases] == [("not recorded", 1), ("the same call again", 0)]
+    assert Silences([], [], [], []).explain(later, 0, "/srv/app", told=False).stage == "no precedent"
