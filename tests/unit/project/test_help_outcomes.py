@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,8 @@ def test_a_folder_that_is_told_for_a_program_must_have_been_used() -> None:
 
 
 def test_arguments_that_are_told_must_have_been_given() -> None:
-    calls = [Call("c", "report", {"rows": rows}, "/srv/app", "ok") for rows in ({"rows": []}, [])]
+    both: list[Any] = [{"rows": {"rows": []}}, {"rows": []}]
+    calls = [Call("c", "report", arguments, "/srv/app", "ok") for arguments in both]
     failed = replace(calls[0], outcome="failed")
     assert judge_failure([describe_arguments({"rows": []})], session(failed, calls[1]), 0) == "right"
     assert judge_failure([describe_arguments({"rows": [1]})], session(failed, calls[1]), 0) == "wrong"
