@@ -111,8 +111,8 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
-    if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
-        return None
+    if operation.split(" ", 1)[0] in _NO_TASKS or operation.startswith("/") or only == "-dry-run":
+        return None  # what a path names was built for a moment, as /tmp/i.test
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
     return FORMAT_CHECK if purpose == "format" and only else purpose
 
