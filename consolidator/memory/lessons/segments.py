@@ -26,7 +26,9 @@ MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of ano
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
-_IS_NAME = re.compile(r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=")  # `[slug].astro`, `path?ref=main`
+_IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
+    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/"
+)
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
@@ -48,7 +50,7 @@ _PURPOSES = {  # the first that an operation matches
     "deploy": r"\b(?:deploy|publish|release)\b",
     "build": r"(?:\b|:)(?:build|compile|bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
-    "run": r"\b(?:dev|start|serve)$",
+    "run": r"\s(?:[\w.-]+[:_-])?(?:dev|start|serve)$|^serve$",
     "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
     r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
