@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -38,6 +38,7 @@ _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
+_CONTAINERS = frozenset({"docker", "podman", "kubectl"})
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
@@ -220,12 +221,20 @@ def _segment(command: Command, piped: bool) -> Segment:
         operation=program + command.operation.removeprefix(command.program),
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
-        options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
+        options=tuple(option.partition("=")[0][:40] for option in _own_options(command)[:12]),
         paths=tuple(word for word in command.operands if _is_path(word))[:8],
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
     )
+
+
+def _own_options(command: Command) -> tuple[str, ...]:
+    """Return a command's options; of one that runs another elsewhere those before that, which has its own."""
+    name = (command.subcommand or "").split()
+    if command.program != "ssh" and (command.program not in _CONTAINERS or name[-1:] not in (["exec"], ["run"])):
+        return command.options
+    return tuple(takewhile(lambda word: word.startswith("-"), command.words[len(name) :]))
 
 
 def _is_path(word: str) -> bool:

@@ -865,6 +865,14 @@ def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took
     assert lesson.line.endswith("command not found: python); `python3` then worked.")
 
 
+def test_the_options_of_what_runs_in_a_container_are_not_the_containers() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker exec -it box shop -u all --once", "unknown flag: --once")
+        log.run("docker exec -it box shop -u all", "ok").run("docker exec box ls", "ok")
+
+    assert of_kind(learn(3, write), "always_fails") == []
+
+
 def test_a_projects_own_tool_is_told_by_what_its_subcommands_are_for() -> None:
     def write(log: CallLog) -> None:
         log.run("shoptool clippy --all", "ok").run("shoptool fmt", "ok").run("shop-dev", "ok")
