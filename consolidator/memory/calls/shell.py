@@ -388,7 +388,8 @@ def _is_subcommand(program: str, name: list[str], word: str) -> bool:
     if not name:
         if program in shell_programs.SUBCOMMAND_PROGRAMS:
             return True
-        return program not in shell_programs.PLAIN_PROGRAMS and word in shell_programs.SUBCOMMAND_VERBS
+        verb = word if "." in word else word.partition("-")[0]  # of `validate-todo`
+        return program not in shell_programs.PLAIN_PROGRAMS and verb in shell_programs.SUBCOMMAND_VERBS
     return len(name) == 1 and (
         (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
     )

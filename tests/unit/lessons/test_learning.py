@@ -873,6 +873,32 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
     ]
 
 
+def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took_it() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python - <<'PY'\nprint(1)\nPY", "zsh:1: command not found: python")
+        log.run("python3 - <<'PY'\nprint(1)\nPY", "1")
+
+    (lesson,) = of_kind(learn(1, write), "always_fails")
+    assert lesson.line.endswith("command not found: python); `python3` then worked.")
+
+
+def test_the_options_of_what_runs_in_a_container_are_not_the_containers() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker exec -it box shop -u all --once", "unknown flag: --once")
+        log.run("docker exec -it box shop -u all", "ok").run("docker exec box ls", "ok")
+
+    assert of_kind(learn(3, write), "always_fails") == []
+
+
+def test_a_projects_own_tool_is_told_by_what_its_subcommands_are_for() -> None:
+    def write(log: CallLog) -> None:
+        log.run("shoptool clippy --all", "ok").run("shoptool fmt", "ok").run("shop-dev", "ok")
+        log.run("/tmp/cart.test -v", "ok")
+
+    lines = {lesson.line for lesson in of_kind(learn(3, write), "command")}
+    assert lines == {"Format: `shoptool fmt` (worked 3 of 3).", "Lint: `shoptool clippy --all` (worked 3 of 3)."}
+
+
 def test_a_program_that_another_one_brings_is_still_missing_by_itself() -> None:
     def write(log: CallLog) -> None:
         log.fail("python -c 'print(1)'", "zsh: command not found: python").run("uv run python -c 'print(1)'", "1")
@@ -947,7 +973,12 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
         assert concerns(dict(lesson.match), HOME, include) == is_warned
         assert not is_warned or all(word in command for word in warning_words(lesson))
-    for command, word in [("cat conf/*.yaml", "conf/*.yaml"), ("git commit -m 'a [b] c'", "[b]")]:
+    told = answer_failure(lessons, "Bash", {"command": "cat app/(shop)/a.ts"}, f"{UNMATCHED_WORD}app/(shop)/a.ts")
+    assert told is not None
+    assert told.call == "cat 'app/(shop)/a.ts'"
+    for word in ("conf/*.yaml", "(a|b)/c"):
+        assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
+    for command, word in [("git commit -m 'a [b] c'", "[b]")]:
         assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
 
 

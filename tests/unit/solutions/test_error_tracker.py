@@ -261,6 +261,7 @@ def test_after_forty_calls_an_error_stays_unresolved() -> None:
         ("Bash", {"command": "cd a && ls | grep foo"}, "Exit code 1", None, "found nothing"),
         ("Bash", {"command": "which tree"}, "Exit code 1", None, "found nothing"),
         ("Bash", {"command": "git push"}, "User rejected the command.", None, "rejected"),
+        ("write_stdin", {"session_id": 7}, "write_stdin failed: Unknown process id 28941", None, "gone"),
         ("Bash", {"command": "gh pr checks 3"}, "Exit code 8\nlint\tpending\t0\thttps://x", None, "report"),
     ],
 )
