@@ -161,12 +161,12 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     None where the word may mean files: that there are none is what the call was about.
     """
     for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
-        is_name = "*" not in word and _IS_NAME.search(word) is not None
-        spans = find_patterns(line, word)
+        names = [other for other in line[:MAX_SPLIT].split() if "*" not in other and _IS_NAME.search(other)]
+        spans = find_patterns(line, word, *(names if word in names else ()))
         meant = [
             span
             for span in spans
-            if span[0][0] == "-" or (is_name and span[0] == word) or _TAKES_PATTERN.search(line, 0, span.start())
+            if span[0][0] == "-" or span[0] in names or _TAKES_PATTERN.search(line, 0, span.start())
         ]
         if next((span for span in spans if span[0] == word), None) in meant:  # where the shell ended
             for match in reversed(meant):

@@ -973,9 +973,10 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
         assert concerns(dict(lesson.match), HOME, include) == is_warned
         assert not is_warned or all(word in command for word in warning_words(lesson))
-    told = answer_failure(lessons, "Bash", {"command": "cat app/(shop)/a.ts"}, f"{UNMATCHED_WORD}app/(shop)/a.ts")
+    two = {"command": "cat app/(shop)/a.ts app/(shop)/b.ts"}
+    told = answer_failure(lessons, "Bash", two, f"{UNMATCHED_WORD}app/(shop)/a.ts")
     assert told is not None
-    assert told.call == "cat 'app/(shop)/a.ts'"
+    assert told.call == "cat 'app/(shop)/a.ts' 'app/(shop)/b.ts'"
     for word in ("conf/*.yaml", "(a|b)/c"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
