@@ -40,7 +40,7 @@ _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
-    "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
+    "lint": r"\blint(?:[:_-]\S+)?$|^[a-z-]*lint(?:-cli\d?)?\b|^(?:flake8|shellcheck)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",

@@ -25,6 +25,7 @@ from consolidator.memory.facts.instructions import MAX_MORE_WORDS, limits_of, or
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import FORMAT_CHECK
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import (
     RecallBlock,
@@ -292,11 +293,12 @@ def _wish_words(fact: FactRow) -> frozenset[str]:
 
 
 def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
-    """Yield the lessons for a session's start, the most helpful first; no formatter that another names as a cure."""
+    """Yield the lessons for a session's start, the most helpful first; no formatter that another one names."""
     counts: Counter[str] = Counter()
-    cures = {lesson.instead for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts}
+    first = [lesson for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts]
+    said = {name for lesson in first for name in (lesson.key, lesson.instead)}
     for id, lesson in lessons.items():
-        if lesson.kind == "command" and lesson.purpose == "format" and lesson.instead in cures:
+        if lesson.kind == "command" and lesson.purpose in ("format", FORMAT_CHECK) and lesson.instead in said:
             continue
         if lesson.starts and counts[lesson.kind] < (MAX_TOGETHER if lesson.kind == "together" else MAX_OF_KIND):
             counts[lesson.kind] += 1

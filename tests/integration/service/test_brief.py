@@ -101,6 +101,17 @@ async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_hel
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
 
 
+async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(database: Database) -> None:
+    await keep(
+        database,
+        lesson("format check", "Format check: `dune fmt --check`.", instead="dune fmt --check", purpose="format check"),
+        lesson("format", "Format: `dune fmt`.", instead="dune fmt", purpose="format"),
+        lesson("dune fmt --check", "The first one fails; run `dune fmt`.", kind="first_run_fails", instead="dune fmt"),
+    )
+    lines = (await tell(database)).splitlines()
+    assert [line for line in lines if "dune" in line] == [line for line in lines if "The first one fails" in line]
+
+
 async def test_however_much_is_known_some_of_each_kind_is_told_within_the_budget(database: Database) -> None:
     await keep(
         database,

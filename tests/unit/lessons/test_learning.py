@@ -833,10 +833,71 @@ def test_a_check_of_the_format_is_another_command_than_the_formatter() -> None:
         )
 
     lessons = learn(3, write)
-    assert [lesson.line for lesson in of_kind(lessons, "command")] == ["Format: `cargo fmt` (worked 3 of 3)."]
+    assert [lesson.line for lesson in of_kind(lessons, "command")] == [
+        "Format: `cargo fmt` (worked 3 of 3).",
+        "Often run here, too: `dart fix --dry-run` (3 sessions).",
+    ]
     assert of_kind(lessons, "first_run_fails")[0].line == (
         "The first `cargo fmt --check` of a session fails in 3 of 3; run `cargo fmt` after editing."
     )
+
+
+def test_a_check_of_the_format_that_passes_is_told_as_one() -> None:
+    lessons = learn(2, lambda log: log.run("gofmt -l .", ""))
+    assert [lesson.line for lesson in of_kind(lessons, "command")] == ["Format check: `gofmt -l .` (worked 2 of 2)."]
+
+
+def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line() -> None:
+    def write(log: CallLog) -> None:
+        number = int(log.name[1:])
+        log.run("git push origin main").run("rm a.txt").run("gh pr list").run("gh stack submit --auto", "ok").run(
+            "alignfields --version", "1.2"
+        ).run("linkmap", "x")
+        if number < 3:
+            log.run("pagemill publish-draft --site blue", "ok")
+        if number < 2:
+            log.run("go mod tidy")
+        log.run("alignfields --fix ./...", "ok")
+
+    (lesson,) = of_kind(learn(10, write), "command")
+    assert lesson.line == (
+        "Often run here, too: `alignfields --fix ./...` (10 sessions), `gh stack submit --auto` "
+        "(10 sessions), `pagemill publish-draft --site blue` (3 sessions)."
+    )
+    assert of_kind(learn(16, write), "command")[0].line.count("`") == 6  # 3 of 16 sessions are few
+
+
+def test_a_command_of_one_session_is_told_where_it_worked_again_and_again_and_no_other_is_known() -> None:
+    def write(log: CallLog) -> None:
+        if log.name == "s0":
+            log.run("npm run types", "ok").run("npm run types", "ok").run("npm run build", "ok")
+            log.fail("npm run lint", "2 problems").run("npm run lint", "ok").fail("npm run lint", "1 problem")
+            log.run("HOME=/tmp/h1 npm run dev", "ok").run("HOME=/tmp/h1 npm run dev", "ok")
+        log.run("npm test", "ok")
+
+    assert [lesson.line for lesson in of_kind(learn(3, write), "command")] == [
+        "Tests: `npm test` (worked 3 of 3).",
+        "Type check: `npm run types` (worked 2 of 2, in 1 session).",
+    ]
+
+
+def test_files_that_several_sessions_name_belong_to_the_command() -> None:
+    def write(log: CallLog) -> None:
+        log.run("go build ./cmd/shop-server/").run(f"go test ./internal/{log.name}/")
+
+    lines = [lesson.line for lesson in of_kind(learn(3, write), "command")]
+    assert lines == ["Build: `go build ./cmd/shop-server/` (worked 3 of 3).", "Tests: `go test` (worked 3 of 3)."]
+
+
+def test_a_linter_is_known_by_its_name_and_a_check_in_a_workspace_by_what_is_run_there() -> None:
+    def write(log: CallLog) -> None:
+        log.run("npx markdownlint-cli2 docs", "0 errors").run("pnpm --filter web exec tsc --noEmit", "")
+
+    lines = [lesson.line for lesson in of_kind(learn(2, write), "command")]
+    assert lines == [
+        "Lint: `npx markdownlint-cli2 docs` (worked 2 of 2).",
+        "Type check: `pnpm --filter web exec tsc --noEmit` (worked 2 of 2).",
+    ]
 
 
 def test_a_command_whose_exit_status_nobody_saw_has_no_rate() -> None:
