@@ -287,6 +287,44 @@ async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishe
     assert (await tell(database)).count("[fact:") == count
 
 
+@pytest.mark.parametrize(
+    ("words", "peer", "is_told"),
+    [
+        (
+            [
+                "Commit and update the changelog.",
+                "Commit this and update CHANGELOG.md",
+                "commit, and update the changelog",
+            ],
+            None,
+            True,
+        ),
+        (["Commit and update the changelog."] * 3, None, False),  # a program's, or pasted
+        (["Commit and update the changelog.", "Commit this and update CHANGELOG.md"], None, False),
+        (
+            [
+                "Commit and update the changelog.",
+                "Commit this and update CHANGELOG.md",
+                "commit, and update the changelog",
+            ],
+            "mia",
+            False,
+        ),
+    ],
+)
+async def test_what_the_owner_asked_for_in_several_sessions_each_time_in_other_words_is_told(
+    database: Database, clock: FrozenClock, settings: Settings, words: list[str], peer: str | None, is_told: bool
+) -> None:
+    for number, text in enumerate(words):
+        said = [user_message(text)]
+        await log_events(database, f"s{number}", said, agent="claude-code", project=SHOP, peer=peer)
+    clock.advance(timedelta(days=2))
+    await run_job(database, settings)
+    told = await tell(database)
+    assert ('asked for in 3 sessions: "When committing, update changelog."' in told) is is_told
+    assert ("[rule:" in told) is is_told
+
+
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -864,7 +864,7 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
         "Often run here, too: `alignfields --fix ./...` (10 sessions), `gh stack submit --auto` "
         "(10 sessions), `pagemill publish-draft --site blue` (3 sessions)."
     )
-    assert of_kind(learn(16, write), "command")[0].line.count("`") == 6  # 3 of 16 sessions are few
+    assert "pagemill" not in of_kind(learn(16, write), "command")[0].line  # 3 of 16 sessions are few
 
 
 def test_a_command_of_one_session_is_told_where_it_worked_again_and_again_and_no_other_is_known() -> None:
