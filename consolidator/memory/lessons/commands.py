@@ -25,7 +25,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import FORMAT_CHECK, TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, TRANSPARENT_WRAPPERS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
@@ -40,9 +40,6 @@ MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
 MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such purpose, and of all sessions
 _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | {"git"}  # as every project runs them
-_KNOWN_TASKS = frozenset(
-    {"gh", "glab", "hg", "docker", "kubectl"}
-)  # of whose operations only what is added is a project's
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
@@ -224,7 +221,7 @@ def _others(commands: dict[str, _Command], sessions: int) -> Iterator[Lesson]:
         program = operation.split(" ", 1)[0]
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.prefixes
         call = command.usual_call(operation) if is_usual and program not in _NO_OTHERS else program
-        is_told = " " in call and (call != operation or program not in _KNOWN_TASKS)
+        is_told = " " in call and (call != operation or program not in NO_TASKS)
         if is_told and not _ONLY_ASKS.search(call):
             often[call] = command
     if often:
@@ -342,7 +339,7 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             "commit_check",
             "git commit",
             f"The commit hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
-            "commits were refused).",
+            "commits refused).",
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],

@@ -36,7 +36,7 @@ _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
-_NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
+NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
@@ -111,7 +111,7 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
-    if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
+    if operation.split(" ", 1)[0] in NO_TASKS or only == "-dry-run":
         return None
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
     return FORMAT_CHECK if purpose == "format" and only else purpose
@@ -121,7 +121,7 @@ def resolves(segment: Segment, failed: Segment) -> bool:
     """Whether the success of a segment shows that the failed operation works now."""
     if segment.operation in (failed.operation, failed.operation.partition(" -")[0]):
         return True
-    if purpose_of(failed.operation) is not None or failed.program in _NO_TASKS or segment.program != failed.program:
+    if purpose_of(failed.operation) is not None or failed.program in NO_TASKS or segment.program != failed.program:
         return False
     words = set(failed.call.split()[1:])
     return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)

@@ -156,7 +156,7 @@ def procedure_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
 
 def asked_item(identity: str, text: str, sessions: int) -> RecallItem:
     """Return the item of what the person asked for in several sessions, which nobody accepted as a rule yet."""
-    return _quoted_item("rule", f"asked for in {sessions} sessions", identity, text)
+    return _quoted_item("rule", f"asked in {sessions} sessions", identity, text)
 
 
 def solution_item(row: SolutionRow) -> RecallItem:

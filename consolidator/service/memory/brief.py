@@ -189,7 +189,6 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     wished = [listed_fact_item(fact) for fact in stated if fact.kind != "decision"][:MAX_WISHES]
     unstated = [each for each in asked if not any(is_same_order(each.rule, fact.sentence) for fact in stated)]
-    wished += [asked_item(each.id, each.rule, each.sessions) for each in unstated]
     decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
     decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
@@ -207,6 +206,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
         Section(WISHES, wishes),
+        Section("", [asked_item(each.id, each.rule, each.sessions) for each in unstated]),
         Section(DECIDED, decisions),
         Section(OBSERVED, observations),
         Section(

@@ -321,7 +321,7 @@ async def test_what_the_owner_asked_for_in_several_sessions_each_time_in_other_w
     clock.advance(timedelta(days=2))
     await run_job(database, settings)
     told = await tell(database)
-    assert ('asked for in 3 sessions: "When committing, update changelog."' in told) is is_told
+    assert ('asked in 3 sessions: "When committing, update changelog."' in told) is is_told
     assert ("[rule:" in told) is is_told
 
 
