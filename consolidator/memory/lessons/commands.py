@@ -339,7 +339,7 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             "commit_check",
             "git commit",
             f"The commit hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
-            "commits refused).",
+            "refused).",
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],

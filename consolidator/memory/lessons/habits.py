@@ -128,7 +128,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield short.build_lesson(
             "harness",
             "tabs",
-            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line ({len(short)} of {total} times).',
+            f'Edits that fail ("{UNMATCHED}") mostly lack a tab in each line ({len(short)} of {total} times).',
             1.5 * len(short.roots),
             failures=len(short),
             match={"error": UNMATCHED, "indented": "\t"},
@@ -167,7 +167,7 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
             or f"{name}/" in f"{history.home}/"  # the rest of an absolute path that was cut
         ):
             continue
-        helped = "; removing leftovers there helped" if name in removed else ""
+        helped = "; clearing it helped" if name in removed else ""
         yield cases.build_lesson(
             "foreign_folder",
             name,

@@ -32,6 +32,7 @@ TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup",
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
+_PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
@@ -219,19 +220,10 @@ def _segment(command: Command, piped: bool) -> Segment:
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
-        paths=tuple(word for word in command.operands if _is_path(word))[:8],
+        paths=tuple(word for word in command.operands if _PATH.match(word))[:8],
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
-    )
-
-
-def _is_path(word: str) -> bool:
-    return (
-        len(word) > 2
-        and len(word) < 200
-        and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
-        and ("://" not in word and not re.search(r"\s", word))
     )
 
 

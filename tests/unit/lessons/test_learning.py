@@ -512,7 +512,7 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
         )
 
     line = of_kind(learn(3, write), "commit_check")[0].line
-    assert line.startswith("The commit hook runs `pnpm run test`, `mypy` (0 of 3 commits refused)")
+    assert line.startswith("The commit hook runs `pnpm run test`, `mypy` (0 of 3 refused)")
 
 
 def test_a_folder_that_only_failing_tests_name_is_told_and_not_the_rest_of_a_cut_path() -> None:
@@ -640,7 +640,7 @@ def test_an_edit_whose_lines_lack_a_tab_is_answered_where_that_was_the_reason() 
     call = {"file_path": "c.ts", "old_string": "\tlet z = 3;", "new_string": ""}
     told = answer_failure(learn(3, lose_tab), "Edit", call, error)
     assert told is not None
-    assert "mostly lack one tab in each line (6 of 6 times)" in told.text
+    assert "mostly lack a tab in each line (6 of 6 times)" in told.text
 
     def change_meanwhile(log: CallLog) -> None:
         log.edit("a.ts", "\tlet x = 1;\n\tlet y = 2;", ok=False, output=error).read("a.ts", output="\tlet x = 1;")
