@@ -24,7 +24,7 @@ from consolidator.memory.lessons.history import (
     most_common,
     segment_purpose,
 )
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import OTHERS, Lesson
 from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, TRANSPARENT_WRAPPERS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
@@ -230,7 +230,7 @@ def _others(commands: dict[str, _Command], sessions: int) -> Iterator[Lesson]:
         cases = Cases([case for call in calls for case in often[call].worked.members])
         yield cases.build_lesson(
             "command",
-            "others",
+            OTHERS,
             f"Often run here, too: {', '.join(shown)}.",
             1.0 * len(often[calls[0]].worked.roots),
             successes=len(cases),

@@ -18,17 +18,18 @@ from consolidator.jobs.merging import warning_file
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import OTHERS, Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.lessons.trace import NO_MATCHES
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.brief import Situation, _rank_observations, brief
 from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.lessons import forget_lesson
+from consolidator.service.memory.lessons import forget_lesson, is_said
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from consolidator.store.memory import lessons
@@ -110,6 +111,12 @@ async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(d
     )
     lines = (await tell(database)).splitlines()
     assert [line for line in lines if "dune" in line] == [line for line in lines if "The first one fails" in line]
+
+
+def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
+    row = cast(SolutionRow, SimpleNamespace(body={"fixes": [{"resolving": "dune tidy"}]}, headline="it is untidy"))
+    assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
+    assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
 
 async def test_however_much_is_known_some_of_each_kind_is_told_within_the_budget(database: Database) -> None:
