@@ -47,7 +47,7 @@ MAX_PROPOSALS = 500  # that are read at once
 MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are proposed
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
 MAX_QUOTES = 5  # of one proposal
-MAX_ASKED, MAX_ASKED_READ = 3, 12  # proposals that a session's start tells, and that are looked at for it
+MAX_ASKED, MAX_ASKED_READ = 3, 6  # proposals that a session's start tells, and that are looked at for it
 MAX_ACCEPTED = 100  # rules of one block
 
 
