@@ -284,7 +284,10 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         if is_runner or program in shell_programs.PROVIDERS:
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
-        wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
+        task = (
+            _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
+        )
+        wrappers = (*wrappers, f"{program} {task}".strip())
     yield replace(
         _build_command(words, redirections, link),
         assignments=tuple(assignments),
@@ -316,13 +319,14 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         return inner or None
     if is_unknown_wrapper(program, rest):
         return rest[1:] if rest[0] in _PASSED_ON else rest
-    for position, word in enumerate(rest[:3]):
-        values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
-        if "" not in values:
-            return _skip_options(rest[position + 1 :], values, 0) or None
-        if not word.startswith("-"):
-            break
-    return None
+    task = _task_words(program, rest)
+    runs = shell_programs.RUNNERS.get(program, {})
+    return _skip_options(task[1:], runs[task[0]], 0) or None if task and task[0] in runs else None
+
+
+def _task_words(program: str, rest: list[str]) -> list[str]:
+    """Return the words of a program from its subcommand on."""
+    return _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)
 
 
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:

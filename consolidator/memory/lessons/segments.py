@@ -34,16 +34,17 @@ TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup",
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
+_PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _CONTAINERS = frozenset({"docker", "podman", "kubectl"})
-_NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
+NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
-    "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
+    "lint": r"\blint(?:[:_-]\S+)?$|^[a-z-]*lint(?:-cli\d?)?\b|^(?:flake8|shellcheck)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
@@ -114,7 +115,7 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
-    if operation.split(" ", 1)[0] in _NO_TASKS or operation.startswith("/") or only == "-dry-run":
+    if operation.split(" ", 1)[0] in NO_TASKS or operation.startswith("/") or only == "-dry-run":
         return None  # what a path names was built for a moment, as /tmp/i.test
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
     return FORMAT_CHECK if purpose == "format" and only else purpose
@@ -124,7 +125,7 @@ def resolves(segment: Segment, failed: Segment) -> bool:
     """Whether the success of a segment shows that the failed operation works now."""
     if segment.operation in (failed.operation, failed.operation.partition(" -")[0]):
         return True
-    if purpose_of(failed.operation) is not None or failed.program in _NO_TASKS or segment.program != failed.program:
+    if purpose_of(failed.operation) is not None or failed.program in NO_TASKS or segment.program != failed.program:
         return False
     words = set(failed.call.split()[1:])
     return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
@@ -228,7 +229,7 @@ def _segment(command: Command, piped: bool) -> Segment:
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in _own_options(command)[:12]),
-        paths=tuple(word for word in command.operands if _is_path(word))[:8],
+        paths=tuple(word for word in command.operands if _PATH.match(word))[:8],
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
@@ -241,15 +242,6 @@ def _own_options(command: Command) -> tuple[str, ...]:
     if command.program != "ssh" and (command.program not in _CONTAINERS or name[-1:] not in (["exec"], ["run"])):
         return command.options
     return tuple(takewhile(lambda word: word.startswith("-"), command.words[len(name) :]))
-
-
-def _is_path(word: str) -> bool:
-    return (
-        len(word) > 2
-        and len(word) < 200
-        and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
-        and ("://" not in word and not re.search(r"\s", word))
-    )
 
 
 def _show_word(word: str) -> str:

@@ -24,7 +24,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
-from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
+from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
@@ -116,7 +116,7 @@ def answer_failure(
     if project and place is not None and is_absolute(place):
         place = place_below(place, project)
     headlines = find_headlines(error, failed.program or name_of(segments))
-    keys = {key for headline in headlines for key in (headline.key, lacking_key(headline)) if key is not None}
+    keys = {headline.key for headline in headlines}
     if is_lone(segments) and (refusal := REFUSAL.match(error)) is not None:
         keys.add(f"use {refusal[1]}")
     return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)

@@ -95,7 +95,7 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
             continue
         vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
         if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
-            is_known = isinstance(call.arguments, dict) and any(_TAKEN_AWAY.match(key) for key in call.arguments)
+            is_known = isinstance(call.arguments, dict) and any(map(_TAKEN_AWAY.match, call.arguments))
             changed = json.dumps(call.arguments, ensure_ascii=False).casefold() if is_known else ""
             edits += [(call.seq, path) for path in paths]
             for path in paths:

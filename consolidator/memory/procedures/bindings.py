@@ -127,7 +127,10 @@ class BindingFold:
         """
         call = self._read_arguments(symbol, arguments)
         call_key = _make_call_key(symbol, call)
-        self._count_shape(symbol, call.own_paths)
+        shape = (symbol, call.own_paths)  # which arguments were given together
+        if shape not in self._shape_keys:
+            self._shape_keys[shape] = ("shape", symbol, "\n".join(sorted(call.own_paths)))
+        self.counts.add(self._shape_keys[shape])
         for path, column in call.hashed.items():
             self._count_argument(symbol, path, column, call.columns[path], is_given=path in call.from_session)
         paths = {"<" + path: column for path, column in call.hashed.items()}
@@ -204,13 +207,6 @@ class BindingFold:
             self.used_values[f"{symbol} {path}"] = used
         while len(self.used_values) > MAX_USED:
             del self.used_values[next(iter(self.used_values))]
-
-    def _count_shape(self, symbol: str, paths: tuple[str, ...]) -> None:
-        """Count which arguments were given together."""
-        shape_key = self._shape_keys.get((symbol, paths))
-        if shape_key is None:
-            shape_key = self._shape_keys[(symbol, paths)] = ("shape", symbol, "\n".join(sorted(paths)))
-        self.counts.add(shape_key)
 
     def _count_argument(
         self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool

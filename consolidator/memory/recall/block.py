@@ -93,7 +93,7 @@ class Channel:
 class RecallItem:
     """One line of an answer; `events` are the turns behind it."""
 
-    kind: str  # solution | procedure | lesson | fact | episode
+    kind: str  # solution | procedure | lesson | fact | rule | episode
     citation: str
     line: str
     score: float = 0.0
@@ -153,6 +153,11 @@ def reworded(item: RecallItem, text: str) -> RecallItem:
 def procedure_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
     """Return the item of a procedure: quoted, since it is made of the texts of calls and tools."""
     return _quoted_item("procedure", "how it was done before", identity, text, score)
+
+
+def asked_item(identity: str, text: str, sessions: int) -> RecallItem:
+    """Return the item of what the person asked for in several sessions, which nobody accepted as a rule yet."""
+    return _quoted_item("rule", f"asked in {sessions} sessions", identity, text)
 
 
 def solution_item(row: SolutionRow) -> RecallItem:
