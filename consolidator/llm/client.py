@@ -23,11 +23,13 @@ from urllib.parse import urlsplit
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
+from consolidator.llm.event_stream import post
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:
+    import httpx2
     import openai  # takes half a second, so it is imported only where a model is asked
 
     from consolidator.settings import Settings
@@ -166,6 +168,7 @@ class ModelClient:
     window: int | None = None  # tokens of a question and its answer together; None: not known
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
+    _http: httpx2.AsyncClient | None = field(default=None, repr=False)  # the one below it
 
     async def send(self, request: ModelRequest) -> ModelReply:
         """Send one question and return the reply; raise ModelUnavailable, ModelRefused or ModelTruncated."""
@@ -210,6 +213,12 @@ class ModelClient:
             span.attributes["gen_ai.usage.input_tokens"] = tokens
             return EmbeddingResult(vectors, tokens)
 
+    async def open_stream(self, body: bytes) -> httpx2.Response:
+        """Ask for a completion as a stream, which the caller closes; raise the openai client's errors."""
+        client = self.get_client()
+        assert self._http is not None
+        return await post(client, self._http, "chat/completions", body)
+
     def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
         """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
         address = urlsplit(self.base_url or OPENAI_URL)
@@ -237,7 +246,7 @@ class ModelClient:
         self._closed = True
         if self._client is not None:
             await self._client.close()
-            self._client = None
+            self._client = self._http = None
 
     def learn_refusal(self, error: openai.APIError, dialect: Dialect) -> bool:
         """Drop the option that a server refused; return whether sending the question again may help.
@@ -257,12 +266,13 @@ class ModelClient:
         if self._closed:  # nobody would close another one
             raise RuntimeError("the model's client is closed")
         if self._client is None:
+            self._http = create_http_client(self.timeout)
             self._client = openai.AsyncOpenAI(
                 base_url=self.base_url,
                 api_key=self.api_key or _NO_KEY,
                 timeout=self.timeout,
                 max_retries=0,
-                http_client=create_http_client(self.timeout),
+                http_client=self._http,
             )
         return self._client
 
