@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
-from consolidator.llm.event_stream import post
+from consolidator.llm.event_stream import StreamTarget, post
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
@@ -168,7 +168,7 @@ class ModelClient:
     window: int | None = None  # tokens of a question and its answer together; None: not known
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
-    _http: httpx2.AsyncClient | None = field(default=None, repr=False)  # the one below it
+    _target: StreamTarget | None = field(default=None, repr=False)  # of the same client
 
     async def send(self, request: ModelRequest) -> ModelReply:
         """Send one question and return the reply; raise ModelUnavailable, ModelRefused or ModelTruncated."""
@@ -215,9 +215,9 @@ class ModelClient:
 
     async def open_stream(self, body: bytes) -> httpx2.Response:
         """Ask for a completion as a stream, which the caller closes; raise the openai client's errors."""
-        client = self.get_client()
-        assert self._http is not None
-        return await post(client, self._http, "chat/completions", body)
+        self.get_client()
+        assert self._target is not None
+        return await post(self._target, body)
 
     def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
         """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
@@ -246,7 +246,7 @@ class ModelClient:
         self._closed = True
         if self._client is not None:
             await self._client.close()
-            self._client = self._http = None
+            self._client = self._target = None
 
     def learn_refusal(self, error: openai.APIError, dialect: Dialect) -> bool:
         """Drop the option that a server refused; return whether sending the question again may help.
@@ -266,14 +266,15 @@ class ModelClient:
         if self._closed:  # nobody would close another one
             raise RuntimeError("the model's client is closed")
         if self._client is None:
-            self._http = create_http_client(self.timeout)
+            http = create_http_client(self.timeout)
             self._client = openai.AsyncOpenAI(
                 base_url=self.base_url,
                 api_key=self.api_key or _NO_KEY,
                 timeout=self.timeout,
                 max_retries=0,
-                http_client=self._http,
+                http_client=http,
             )
+            self._target = StreamTarget.of(self._client, http)
         return self._client
 
     def build_body(self, request: ModelRequest) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,16 +23,38 @@ _DONE = b"[DONE]"
 _DRAIN_SECONDS = 0.1  # that a server has to end what it called done: only then its connection can be used again
 
 
-async def post(client: openai.AsyncOpenAI, http: httpx2.AsyncClient, path: str, body: bytes) -> httpx2.Response:
+@dataclass(frozen=True, slots=True)
+class StreamTarget:
+    """Where streams are asked for, and how: to make an address and headers anew took longer than to send them."""
+
+    http: httpx2.AsyncClient
+    url: httpx2.URL
+    headers: httpx2.Headers
+    timeouts: dict[str, float | None]  # a reader of the stream has one of its own for what is sent and read
+
+    @classmethod
+    def of(cls, client: openai.AsyncOpenAI, http: httpx2.AsyncClient) -> StreamTarget:
+        """Return what the openai client would do with an HTTP client, without what it says of this machine."""
+        import httpx2
+
+        headers = {name: value for name, value in client.default_headers.items() if not name.startswith("X-Stainless")}
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        timeouts = httpx2.Timeout(None, connect=http.timeout.connect, pool=http.timeout.pool)
+        url = client.base_url.join("chat/completions")
+        request = http.build_request("POST", url, headers=texts | client.auth_headers)
+        del request.headers["content-length"]
+        return cls(http, url, request.headers, timeouts.as_dict())
+
+
+async def post(target: StreamTarget, body: bytes) -> httpx2.Response:
     """Send JSON and return the response, not read yet; raise the openai client's error for any but a success."""
+    import httpx2
     import openai
 
-    headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-    request = http.build_request(
-        "POST", client.base_url.join(path), content=body, headers=headers | client.auth_headers
-    )
+    extensions = {"timeout": target.timeouts}
+    request = httpx2.Request("POST", target.url, content=body, headers=target.headers, extensions=extensions)
     try:
-        response = await http.send(request, stream=True)
+        response = await target.http.send(request, stream=True)
         if response.is_success:
             return response
         async with aclosing(response):
