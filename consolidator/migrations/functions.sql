@@ -202,15 +202,16 @@ end $$;
 
 -- The hash chain and its seals ----------------------------------------------------------------------------------------
 
--- The hashes of new events: each covers the hash before it, its content, its seq and its time.
-create function chain_events(previous bytea, contents bytea[], head bigint, at timestamptz) returns bytea[]
+-- The hashes of new events: each covers the hash before it, its content, its seq and its time. `contents` are the hashes
+-- of their contents, one after another.
+create function chain_events(previous bytea, contents bytea, head bigint, at timestamptz) returns bytea[]
 language plpgsql immutable as $$
 declare
     hashes bytea[] := '{}';
     hash bytea := previous;
 begin
-    for n in 1 .. cardinality(contents) loop
-        hash := sha256(hash || contents[n] || int8send(head + n) || timestamptz_send(at));
+    for n in 1 .. length(contents) / 32 loop
+        hash := sha256(hash || substr(contents, 32 * n - 31, 32) || int8send(head + n) || timestamptz_send(at));
         hashes := hashes || hash;
     end loop;
     return hashes;

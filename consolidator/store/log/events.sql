@@ -33,7 +33,7 @@ with locked as (
     for no key update
 ), chained as materialized (
     select id, head as base, greatest(last_event_at, %(now)s) as now,
-           chain_events(chain_hash, %(contents)b::bytea[], head, greatest(last_event_at, %(now)s)) as hashes
+           chain_events(chain_hash, %(contents)b::bytea, head, greatest(last_event_at, %(now)s)) as hashes
     from locked
 ), moved as (
     update session
