@@ -215,7 +215,7 @@ async def fold_view(
 
     They are not read where the session's tail was just seen to be the end of its log.
     """
-    lineage = await load_lineage(conn, view.session_id, view)
+    lineage = await load_lineage(conn, view.id, view)
     history = history_from_view(view, lineage)
     if view.upto is None and history.upto > lineage.begins_after:
         for mark in MARKS:
@@ -224,7 +224,7 @@ async def fold_view(
     upto = min(view.head, history.upto + limit)
     if upto <= (lineage.begins_after if view.upto is None else view.upto):
         return view
-    next_events = None if tails is None else tails.find_fresh(view.session_id, history.upto, upto)
+    next_events = None if tails is None else tails.find_fresh(view.id, history.upto, upto)
     if next_events is None:
         next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
     if len(next_events) > MAX_INLINE_EVENTS:

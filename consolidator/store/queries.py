@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarT
 
 from psycopg.rows import BaseRowFactory, RowMaker
 
-from consolidator.database.jsonb import as_jsonb, escape, unescape
+from consolidator.database.jsonb import ESCAPE_MARK, as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
 
@@ -65,13 +65,13 @@ def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
 
 
 @cache
-def _row_maker(row_type: type[T], columns: tuple[bytes | None, ...]) -> RowMaker[T]:
+def _row_maker(row_type: Any, columns: tuple[bytes | None, ...]) -> RowMaker[Any]:
     """Return what makes a row of a query's columns: by position where they are the type's fields, as is faster."""
-    taken = [column for column in fields(cast("type[DataclassInstance]", row_type)) if column.init]
+    taken = [column for column in fields(row_type) if column.init]
     names = [(column or b"").decode() for column in columns]
     texts = [column.name for column in taken if "escaped" in column.metadata]
     order = [names.index(column.name) for column in taken if column.name in names and not column.kw_only]
-    make: RowMaker[T]
+    make: RowMaker[Any]
     if len(order) < len(names) or len(order) < len(taken) or len(order) < 2:
         make = lambda values: row_type(**dict(zip(names, values, strict=True)))  # noqa: E731 - one of three
     elif order == sorted(order):
@@ -83,11 +83,11 @@ def _row_maker(row_type: type[T], columns: tuple[bytes | None, ...]) -> RowMaker
 
 
 def _unescape_texts(row: T, names: Sequence[str]) -> T:
-    texts = {name: getattr(row, name) for name in names}
+    texts = {name: text for name in names if (text := getattr(row, name)) is not None}
+    if not any(ESCAPE_MARK in each for text in texts.values() for each in ([text] if isinstance(text, str) else text)):
+        return row  # as most are: to copy one takes longer than to make it
     readable = {
-        name: list(map(unescape, text)) if isinstance(text, list) else unescape(text)
-        for name, text in texts.items()
-        if text is not None
+        name: list(map(unescape, text)) if isinstance(text, list) else unescape(text) for name, text in texts.items()
     }
     changed: T = replace(cast("Any", row), **readable)
     return changed

@@ -25,7 +25,6 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult, AppendStatement
 from consolidator.store.queries import Bound, fetch_together
-from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
 from consolidator.store.turns import spend
 from consolidator.store.turns.context import load_view
@@ -221,11 +220,8 @@ async def hold_session(
 
 
 def open_end(session_id: str) -> list[Bound]:
-    """Return what a step reads first: the session, the fold of its past, and the open end of its log, in this order.
-
-    Each sees what was committed until then, and the view must reach as far as the row says.
-    """
-    return [query.together(session_id) for query in (sessions.get, load_view, events.read_open_end)]
+    """Return what a step reads first: the session with the fold of its past, and after it the open end of its log."""
+    return [query.together(session_id) for query in (load_view, events.read_open_end)]
 
 
 async def acquire_lease(database: Database, session_id: str, *, seconds: float) -> Lease | None:
@@ -237,9 +233,9 @@ async def acquire_lease(database: Database, session_id: str, *, seconds: float) 
         while True:
             acquire = store.acquire.together(session_id, owner, now=now, until=until, dead_owner=dead_owner)
             with boundary("lease"):
-                rows = await fetch_together(conn, [acquire, *open_end(session_id)[1:]])
+                rows = await fetch_together(conn, [acquire, *open_end(session_id)])
             if rows[0]:
-                return Lease(database, rows, seconds=seconds, since=since)
+                return Lease(database, rows[1:], seconds=seconds, since=since)
             holders = await store.get_holder(conn, session_id)
             if not holders:
                 raise NotFound(f"no session {session_id!r}")
