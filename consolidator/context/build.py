@@ -166,9 +166,8 @@ async def build_context(
     recent = await selected.read_events(reader, after, budget=request.budget, last=request.last)
     tail.trim(recent[0].seq - 1 if recent else head)
 
-    for event in recent:
-        if event.type is EventType.POLICY_DECISION:
-            apply_decision(history, event)
+    for event in [event for event in recent if event.type is EventType.POLICY_DECISION]:
+        apply_decision(history, event)
     kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
     if kept_from and recent and recent[0].seq < kept_from:
         recent = [event for event in recent if event.seq >= kept_from]
@@ -187,7 +186,7 @@ async def build_context(
     )  # fmt: skip
 
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
-    if len(recent) > MAX_INLINE_EVENTS:
+    if reader.new_events > MAX_INLINE_EVENTS:  # a thread costs more than to list what is kept
         context = await asyncio.to_thread(builder.build, *arguments)
     else:
         context = builder.build(*arguments)

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ async def read_events(response: httpx2.Response) -> AsyncIterator[Any]:
         raise _connection_error(error, response.request) from error
 
 
-async def _read_data(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _read_data(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield the data of each server-sent event; what else a server says there is left out."""
     rest, data = bytearray(), list[bytes]()
     async for part in parts:
