@@ -56,10 +56,11 @@ def load(name: str, *before: str) -> dict[str, LiteralString]:
 
 def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
     """Return what makes rows of a type, their texts unescaped."""
+    cached_type: Any = row_type  # a class is hashable
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
         result = cursor.pgresult  # its names alone: a `description` makes an object with all that is known of a column
-        return _row_maker(row_type, tuple(map(result.fname, range(result.nfields))) if result else ())
+        return _row_maker(cached_type, tuple(map(result.fname, range(result.nfields))) if result else ())
 
     return create_factory
 
