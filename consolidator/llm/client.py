@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
-from consolidator.llm.event_stream import StreamTarget, post
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import httpx2
     import openai  # takes half a second, so it is imported only where a model is asked
 
+    from consolidator.llm.event_stream import StreamTarget
     from consolidator.settings import Settings
 
 T = TypeVar("T")
@@ -215,6 +215,8 @@ class ModelClient:
 
     async def open_stream(self, body: bytes) -> httpx2.Response:
         """Ask for a completion as a stream, which the caller closes; raise the openai client's errors."""
+        from consolidator.llm.event_stream import post  # as the client below it
+
         self.get_client()
         assert self._target is not None
         return await post(self._target, body)
@@ -262,6 +264,8 @@ class ModelClient:
     def get_client(self) -> openai.AsyncOpenAI:
         """Return the openai client, for requests that have no method here."""
         import openai
+
+        from consolidator.llm.event_stream import StreamTarget
 
         if self._closed:  # nobody would close another one
             raise RuntimeError("the model's client is closed")

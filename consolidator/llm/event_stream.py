@@ -94,12 +94,13 @@ async def read_events(response: httpx2.Response) -> AsyncIterator[Any]:
 
 async def _read_data(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield the data of each server-sent event; what else a server says there is left out."""
-    rest, data = bytearray(), list[bytes]()
+    rest, data, follows_return = bytearray(), list[bytes](), False
     async for part in parts:
-        rest += part
+        rest += part[1:] if follows_return and part[:1] == b"\n" else part  # of one line end
+        follows_return = part[-1:] == b"\r"
         if b"\n" not in part and b"\r" not in part:
             continue
-        *lines, last = _LINE_END.split(rest)  # a CR whose LF comes later makes one more empty line, of no data
+        *lines, last = _LINE_END.split(rest)
         rest = bytearray(last)
         for line in lines:
             if line.startswith(b"data:"):
