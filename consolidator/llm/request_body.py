@@ -18,14 +18,13 @@ class Message(dict[str, Any]):
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
     """Return a body with `messages` and more as JSON."""
-    messages = ",".join(map(_encode_message, body["messages"]))
+    messages = ",".join([getattr(message, "encoded", "") or _encode_message(message) for message in body["messages"]])
     others = _encode({name: value for name, value in body.items() if name != "messages"})
     return f'{{"messages":[{messages}],{others[1:]}'.encode()
 
 
 def _encode_message(message: dict[str, Any]) -> str:
-    if not isinstance(message, Message):
-        return _encode(message)
-    if not hasattr(message, "encoded"):
-        message.encoded = _encode(message)
-    return message.encoded
+    encoded = _encode(message)
+    if isinstance(message, Message):
+        message.encoded = encoded
+    return encoded
