@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.quotations import BLANK, split_quoted
+from consolidator.memory.text.pasted import BLANK, split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
 
 MAX_TITLE_LENGTH = 72  # characters
