@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.private import NAME, has_unclosed_passage, strip_private
+from consolidator.memory.text.markers import NAME, has_unclosed_passage, strip_private
 
 _MAX_CACHED_CHARS = 4000  # of a text that is remembered
 MAX_DEPTH = 64  # levels of lists and objects; what is deeper is not read

@@ -30,8 +30,8 @@ from consolidator.memory.facts.remembered import as_sentence, read_received, rea
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.memory.text.pasted import quoted_text
-from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

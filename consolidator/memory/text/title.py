@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.memory.text.pasted import BLANK, split_quoted
-from consolidator.memory.text.recall_markers import strip_recalled
 
 MAX_TITLE_LENGTH = 72  # characters
 _TAG = re.compile(r"</?[a-z][\w-]*>")
