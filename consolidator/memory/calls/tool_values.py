@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.markers import NAME, has_unclosed_passage, strip_private
+from consolidator.memory.text.markers import PRIVATE, has_unclosed_passage, strip_private
 
 _MAX_CACHED_CHARS = 4000  # of a text that is remembered
 MAX_DEPTH = 64  # levels of lists and objects; what is deeper is not read
-_TAG = re.compile(rf"(?:<|&(?:lt|#0*60|#x0*3c);?)\s{{0,9}}(?:/\s{{0,9}})?{NAME}")
+_TAG = re.compile(rf"(?:<|&(?:lt|#0*60|#x0*3c);?)\s{{0,9}}(?:/\s{{0,9}})?{PRIVATE}")
 
 
 def read_tool_value(value: Any) -> Any:
@@ -92,4 +92,4 @@ def _may_have_tag(text: str) -> bool:
     if is_ascii and "<" not in text and "&" not in text:
         return False
     folded = (text if is_ascii else unicodedata.normalize("NFKD", text)).lower()
-    return NAME in folded and _TAG.search(folded) is not None
+    return PRIVATE in folded and _TAG.search(folded) is not None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from consolidator.markup import Tag, find_tags
 
-NAME = "private"
+PRIVATE = "private"
 # The rest of an opening tag after its name; a tag in a quoted attribute is none.
 _REST_OF_TAG = re.compile(
     r"(?:=\s{0,9}(?:\"[^\"]*\"|'[^']*')|(?!&gt;|=\s{0,9}(?:\"[^\"]*\"|'[^']*'))[^<>\uff1e])*(?P<bracket>>|\uff1e|&gt;)",
@@ -45,7 +45,7 @@ def has_unclosed_passage(text: str) -> bool:
 
 def _find_passages(text: str, *, is_excerpt: bool) -> list[tuple[int, int]]:
     """Return start and end of each private passage, in order; one that nothing closes ends behind the text."""
-    tags = _drop_tags_in_attributes(find_tags(text, (NAME,)), text)
+    tags = _drop_tags_in_attributes(find_tags(text, (PRIVATE,)), text)
     named = [_is_named(tag, text) for tag in tags]
     closed = _find_closed(tags, named)
     passages: list[tuple[int, int]] = []
