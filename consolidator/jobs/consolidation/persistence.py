@@ -25,7 +25,7 @@ from consolidator.models.steer import SteerRow, TaskOutcomeRow
 from consolidator.store.calls import digests, error_records, scopes
 from consolidator.store.facts import facts, steering
 from consolidator.store.log import events
-from consolidator.store.memory import rederive
+from consolidator.store.memory import derived
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
@@ -127,7 +127,7 @@ async def derive_again(
     """Yield what a session's learned events teach, stored in place of what they taught before; stamp nothing."""
     chosen = {"digest": digest, "errors": errors, "candidates": candidates}
     after = session.pruned_to
-    await rederive.delete_derived(conn, session.id, after=after, **chosen)
+    await derived.delete_derived(conn, session.id, after=after, **chosen)
     async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=session.consolidated_to):
         await save_memory(conn, [(session, result)], run_id=run_id, **chosen)
         yield result

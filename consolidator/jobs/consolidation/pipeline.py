@@ -21,7 +21,7 @@ from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
-from consolidator.store.memory import rederive
+from consolidator.store.memory import derived
 from consolidator.store.nights import extraction, model_calls, runs
 from consolidator.store.sessions import checkouts, sessions
 from consolidator.telemetry import open_span
@@ -241,7 +241,7 @@ def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupporte
                 await derive_outdated_errors(conn, agent, run_id=run_id)
                 changes = await merge_agent(conn, agent, run_id=run_id, now=now, settings=ledger.settings)
                 if delete_unsupported:
-                    changes.add("facts or solutions", "retired", await rederive.delete_unsupported(conn, agent))
+                    changes.add("facts or solutions", "retired", await derived.delete_unsupported(conn, agent))
                     await indexer.index_facts(conn, agent)
                 await record_progress(conn, [unit], [unit.progress()])
                 await runs.set_note(conn, run_id, unit.kind, agent, changes.summarize() or None)

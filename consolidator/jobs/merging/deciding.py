@@ -28,7 +28,7 @@ from consolidator.memory.facts.reconcile import Scope
 from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
-from consolidator.store.memory import erasures
+from consolidator.store.memory import derived
 from consolidator.store.search import index
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CandidateDecider:
                 if await index.is_rebuilding(conn):  # a search might miss the fact that a candidate repeats
                     log.warning("recall's index is being rebuilt: candidates are compared in a later night")
                     return done
-                erasures_before = await erasures.count_erasures(conn)
+                erasures_before = await derived.count_erasures(conn)
                 candidates = await _load_undecided(conn, agent)
 
             triages = await self._triage(agent, list(candidates.values()))
@@ -75,7 +75,7 @@ class CandidateDecider:
 
             async with self.database.transaction() as conn:
                 await scopes.lock_agents(conn, [agent])
-                if await erasures.count_erasures(conn) != erasures_before:
+                if await derived.count_erasures(conn) != erasures_before:
                     continue  # the decisions may quote the erased session
                 saved = await _save_decisions(conn, candidates, resolved)
             done += saved

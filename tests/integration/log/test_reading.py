@@ -15,7 +15,7 @@ from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.store import keyset
 from consolidator.store.log import events
-from consolidator.store.memory import listing, rederive
+from consolidator.store.memory import derived, listing
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
 from consolidator.store.sessions import sessions
@@ -80,7 +80,7 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
         await conn.execute(
             "insert into claim (run_id, kind, unit, status, seen, learned) values ('r', 'session', 'a', 'done', 1, 1)"
         )
-        await rederive.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
+        await derived.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
     async with database.connection() as conn:
         assert await unlearned(conn) == [("b", 1), ("b", 4)]
 

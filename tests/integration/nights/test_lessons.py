@@ -29,7 +29,7 @@ from consolidator.service.memory.lessons import list_commands, list_friction, li
 from consolidator.service.memory.remember import forget
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
-from consolidator.store.memory.rederive import load_published
+from consolidator.store.memory.derived import load_published
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_number, run_next_night
 from tests.support import call_and_result, log_events, read_memory, user_message
