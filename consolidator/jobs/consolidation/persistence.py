@@ -23,10 +23,10 @@ from consolidator.models.digest import DigestRow, ErrorRecordRow
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
 from consolidator.store.calls import digests, error_records, scopes
-from consolidator.store.facts import facts, steering
+from consolidator.store.facts import facts
 from consolidator.store.log import events
 from consolidator.store.memory import derived
-from consolidator.store.nights import extraction, runs
+from consolidator.store.nights import model_calls, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
 from consolidator.store.search import index
@@ -76,7 +76,7 @@ async def commit_windows(
         for span, window, (_, result) in zip(spans, windows, learned, strict=True)
     ]
     await events.stamp(conn, learned_spans, run_id=run_id, now=now)
-    await extraction.advance_watermarks(
+    await model_calls.advance_watermarks(
         conn, [(window.session.id, window.session.extracted_to, window.stamped_to) for window in windows if window.read]
     )
 
@@ -111,7 +111,7 @@ async def save_memory(
         marks = [mark for _, result in learned for mark in result.steering]
         steers = [mark for mark in marks if isinstance(mark, SteerRow)]
         outcomes = [mark for mark in marks if isinstance(mark, TaskOutcomeRow)]
-        await steering.save(conn, steers, outcomes, run_id=run_id)
+        await facts.save_steers(conn, steers, outcomes, run_id=run_id)
 
 
 async def derive_again(
@@ -151,7 +151,7 @@ async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, run
 async def settle_waiting(database: Database, run_id: str, only: list[str] | None = None) -> None:
     """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
     async with database.connection() as conn:
-        waiting = await extraction.list_waiting(conn)
+        waiting = await model_calls.list_waiting(conn)
     for session_id in waiting:
         if only is not None and session_id not in only:
             continue
@@ -160,7 +160,7 @@ async def settle_waiting(database: Database, run_id: str, only: list[str] | None
             for session in await sessions.get_each(conn, [session_id]):
                 if not session.awaits_model:  # another process was first
                     continue
-                await extraction.stop_waiting(conn, session_id)
+                await model_calls.stop_waiting(conn, session_id)
                 now = database.clock.now()
                 await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)
 

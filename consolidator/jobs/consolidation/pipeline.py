@@ -22,7 +22,7 @@ from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
 from consolidator.store.memory import derived
-from consolidator.store.nights import extraction, model_calls, runs
+from consolidator.store.nights import model_calls, runs
 from consolidator.store.sessions import checkouts, sessions
 from consolidator.telemetry import open_span
 
@@ -151,7 +151,7 @@ class Night:
     async def _add_late_extraction(self) -> int:
         """Have the model read what was consolidated before there was one."""
         async with self.ledger.database.connection() as conn:
-            late = await extraction.list_unread_sessions(conn)
+            late = await model_calls.list_unread_sessions(conn)
         if self.only is not None:
             late = [session for session in late if session in set(self.only)]
         await self.ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)

@@ -11,7 +11,7 @@ from ulid import ULID
 
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import ErasureRow
-from consolidator.store.facts import steering
+from consolidator.store.facts.facts import delete_steers
 from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_value, load
 
 _SQL = load("memory/derived")
@@ -50,7 +50,7 @@ async def delete_derived(
         deleted += int(await fetch_value(conn, _SQL["delete_error_records"], values))
     if candidates:
         deleted += int(await fetch_value(conn, _SQL["delete_candidates"], values))
-        deleted += await steering.delete(conn, session, after=after)
+        deleted += await delete_steers(conn, session, after=after)
         await execute(conn, _SQL["reconcile_remaining"], values)
     return deleted
 

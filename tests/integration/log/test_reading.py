@@ -237,7 +237,7 @@ async def test_what_is_new_since_a_moment_is_found_by_an_index(database: Databas
     async with database.transaction() as conn:
         await conn.execute("set local enable_seqscan = off")  # the table is empty
         plan = await plan_of(
-            conn, load("memory/daily")["by_day"], {"since": clock.now() - timedelta(days=14), "zone": "UTC"}
+            conn, load("memory/learned")["by_day"], {"since": clock.now() - timedelta(days=14), "zone": "UTC"}
         )
         assert "fact_recorded" in indexes(plan)
         waiting = {**MemoryScope().values(), "at": None, "last_id": None, "limit": 20}
