@@ -14,7 +14,7 @@ from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
-from consolidator.store.sessions import api_requests as store
+from consolidator.store.sessions import credentials as store
 
 
 @asynccontextmanager
