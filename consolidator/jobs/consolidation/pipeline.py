@@ -23,7 +23,7 @@ from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
 from consolidator.store.memory import derived
 from consolidator.store.nights import model_calls, runs
-from consolidator.store.sessions import checkouts, sessions
+from consolidator.store.sessions import projects, sessions
 from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:  # what asks a model is loaded where there is one
@@ -224,9 +224,9 @@ async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsu
 def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> Phase:
     async def add_units() -> int:
         async with ledger.database.transaction() as conn:
-            if memories := await checkouts.list_strayed_memories(conn):
+            if memories := await projects.list_strayed_memories(conn):
                 await scopes.lock_agents(conn, memories)
-                await checkouts.unite(conn)
+                await projects.unite(conn)
             agents = await scopes.list_agents_with_news(
                 conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
             )

@@ -23,7 +23,7 @@ from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.calls import scopes
 from consolidator.store.memory import injections, lessons
 from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id
-from consolidator.store.sessions import checkouts
+from consolidator.store.sessions import projects
 
 
 async def lock_lessons(conn: Connection, agents: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ async def merge_lessons(
 
 async def _drop_forgotten(conn: Connection, published: list[LessonRow]) -> list[LessonRow]:
     """Drop what a person forgot while another checkout of the project was a project of its own."""
-    others = await checkouts.list_others(conn, published[0].project) if published else []
+    others = await projects.list_others(conn, published[0].project) if published else []
     ids = {lesson_id(row.person, place, row.kind, row.key): row.id for _, place in others for row in published}
     forgotten = {ids[each] for each in await lessons.list_forgotten(conn, list(ids))} if ids else set()
     return [row for row in published if row.id not in forgotten]

@@ -25,7 +25,7 @@ from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.memory import derived, lessons, store_items
 from consolidator.store.memory.derived import FamilyMember
-from consolidator.store.sessions import checkouts, lineage, sessions
+from consolidator.store.sessions import lineage, projects, sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
 
         for scope in changed:
             await lessons.delete_retired(conn, scope.peer, scope.project)
-        await checkouts.forget_unused(conn)
+        await projects.forget_unused(conn)
 
     await write_warnings(database, settings.home)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
