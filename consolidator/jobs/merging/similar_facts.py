@@ -26,7 +26,7 @@ from consolidator.memory.text.words import word_key
 from consolidator.models.fact import ExistingFact
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute, Owner
-from consolidator.store.search import index, postings, scope_sizes, vectors
+from consolidator.store.search import index, scope_sizes, vectors
 
 if TYPE_CHECKING:
     from consolidator.jobs.model.calls import ModelCalls
@@ -93,7 +93,7 @@ async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candid
         searched = sorted({key for candidate_keys in keys.values() for key in candidate_keys})
         by_word = {
             word: TermPostings(word, count, np.frombuffer(refs, dtype=">i8").astype(np.int64))
-            for word, refs, count in await postings.search_words(conn, searched, [scope])
+            for word, refs, count in await index.search_words(conn, searched, [scope])
         }
         statistics = CorpusStatistics(extent.facts, extent.fact_words)
         for candidate_id, candidate_keys in keys.items():
