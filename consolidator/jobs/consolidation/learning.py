@@ -28,7 +28,7 @@ from consolidator.memory.text.phrasing import is_foreign
 from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
-from consolidator.models.steer import SteerRow, TaskOutcomeRow
+from consolidator.models.session import SteerRow, TaskOutcomeRow
 from consolidator.process import gc_paused
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails

@@ -20,8 +20,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.models.digest import DigestRow, ErrorRecordRow
-from consolidator.models.session import SessionRow
-from consolidator.models.steer import SteerRow, TaskOutcomeRow
+from consolidator.models.session import SessionRow, SteerRow, TaskOutcomeRow
 from consolidator.store.calls import digests, error_records, scopes
 from consolidator.store.facts import facts
 from consolidator.store.log import events

@@ -20,7 +20,7 @@ from consolidator.models.fact import (
     FactVersionRow,
 )
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.steer import SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
+from consolidator.models.session import SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
 from consolidator.store.queries import (
     Attempt,
     Column,

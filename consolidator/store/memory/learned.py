@@ -14,9 +14,8 @@ from consolidator.database.partitions import Connection
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.procedure import ProcedureRow
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionRow, SteerCounts
 from consolidator.models.solution import SolutionRow
-from consolidator.models.steer import SteerCounts
 from consolidator.store.calls.error_records import MAX_RECORDS
 from consolidator.store.facts.facts import sum_steers_since
 from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
