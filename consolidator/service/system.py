@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from consolidator.config_file import config_path
 from consolidator.database import Database
 from consolidator.formats.registry import find_local_logs
 from consolidator.llm.choice import choose_model
@@ -21,7 +20,7 @@ from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients.checks import Check, check_database
 from consolidator.service.credentials import list_credentials
 from consolidator.service.database import describe_database
-from consolidator.settings import SettingOrigin, Settings, list_settings
+from consolidator.settings import SettingOrigin, Settings, config_path, list_settings
 from consolidator.store import checks
 from consolidator.store.checks import DrivingQueue, LastRun, WaitingWork
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consolidator.config_file import PATH_VARIABLE, config_path
 from consolidator.database import Database
 from consolidator.database.embedded.binaries import remove_unused_copies
 from consolidator.errors import NotFound, UsageError
@@ -21,7 +20,7 @@ from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.service.credentials import TOKEN_FILE
-from consolidator.settings import Settings
+from consolidator.settings import PATH_VARIABLE, Settings, config_path
 from consolidator.store.calls import scopes
 from consolidator.store.memory import derived, lessons, store_items
 from consolidator.store.memory.derived import FamilyMember
