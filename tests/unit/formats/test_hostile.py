@@ -18,7 +18,7 @@ from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.json_parsing import to_float
 from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES
+from consolidator.formats.harness.reader import EVENT_TYPES, GENERATION_TYPES
 from consolidator.formats.openai import messages as openai_messages
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import NO_DEADLINE
