@@ -16,8 +16,7 @@ from consolidator.database import Connection
 from consolidator.jobs.merging.scope_learning import ALL_PROJECTS, Audience, hash_symbols, learn_scope, load_digests
 from consolidator.memory.lessons.learning import LEARNING_VERSION
 from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.procedures.key_counts import encode_json
-from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
+from consolidator.memory.procedures.key_counts import MIN_RECURRING_ROOTS, encode_json
 from consolidator.memory.procedures.publication_rule import exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, procedure_id
 from consolidator.memory.solutions.fix_harm import quote_harm

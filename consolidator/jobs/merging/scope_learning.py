@@ -17,8 +17,7 @@ import numpy as np
 
 from consolidator.database import Connection
 from consolidator.memory.procedures.digest import unpack_terms
-from consolidator.memory.procedures.key_counts import Ints, hash_text
-from consolidator.memory.procedures.key_sums import KeySums, concatenate
+from consolidator.memory.procedures.key_counts import Ints, KeySums, concatenate, hash_text
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule

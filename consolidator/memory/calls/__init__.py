@@ -4,7 +4,7 @@ Flow: `call_pairing` (events to completed calls) -> `symbols` (a call to its sym
 the tables of `shell_programs`) -> `columns` and `command_templates` (arguments and results to columns of values) ->
 `operation` (a call to its operation, operands and the files it writes; `tool_kinds` holds the tables; of a line that
 failed `blame` says which program did). `directory`, `installation` and `guards` say where a call runs, what it
-installs, and which checks it skips. `argument_redaction`, `argument_summary` and `argument_texts` hide, shorten and
+installs, and which checks it skips. `argument_redaction` and `argument_summary` hide, shorten and
 name arguments; `approvals` names what an approval is about.
 
 Everything is pure: no database, no network, no clock, no model. Nothing here counts, compares sessions or decides
