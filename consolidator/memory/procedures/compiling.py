@@ -1,7 +1,7 @@
-"""Compile a procedure: what sessions did alike becomes steps with parameters, bindings and checks.
+"""Compile a procedure: what sessions did alike becomes steps with parameters, bindings and checks; tell its drift.
 
 Pure. What all sessions gave is a literal; where they differ is a *slot*, which is filled by a parameter or from an
-earlier result (`compiled_procedure`).
+earlier result (`compiled_procedure`). It drifts where a step fails in later sessions, or the steps are others.
 """
 
 from __future__ import annotations

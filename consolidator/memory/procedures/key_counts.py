@@ -1,12 +1,21 @@
-"""Count keys of one session: a sparse vector whose keys are tuples of words, stored as 64-bit hashes with texts.
+"""Count keys of sessions and sum them: sparse vectors whose keys are tuples of words, as 64-bit hashes with texts.
 
-Sums over sessions need only the hashes; the texts name the keys that are published.
+Sums need only the hashes, are exact, and are the same in any order; the texts name the keys that are published.
 
 Example. A session calls `get` twice and `put` once (real hashes have 64 bits; here they are 11 and 12):
 
     add(("step", "get")), add(("step", "get")), add(("step", "put"))
     to_arrays()          keys [11, 12], counts [2, 1]
     after commit_texts   texts {11: '["step", "get"]', 12: '["step", "put"]'}
+
+Three sessions count the keys 11, 12 and 13; the first two are forks of one root:
+
+    session  root  keys      counts          KeySums.of_sessions
+    s1       r1    11 12     2  1            keys    11 12 13
+    s2       r1    11        3               totals   6  1  4     2 + 3 + 1, 1, 4
+    s3       r2    11 13     1  4            roots    2  1  1     11 in r1 and r2, 12 in r1, 13 in r2
+
+`recurring()` keeps key 11 alone: two roots have it.
 """
 
 from __future__ import annotations
