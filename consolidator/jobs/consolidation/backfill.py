@@ -15,7 +15,7 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.learning import FoldStates
+from consolidator.jobs.consolidation.learning import FoldStates, ReadResult
 from consolidator.jobs.consolidation.persistence import (
     derive_again,
     lock_for_rederiving,
@@ -35,12 +35,10 @@ from consolidator.jobs.ledger import (
     resume_or_start_run,
     session_title,
 )
-from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.agent_merge import lock_lessons, merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
-from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import session_context
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings

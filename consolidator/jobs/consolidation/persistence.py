@@ -9,11 +9,10 @@ from dataclasses import asdict, fields
 from datetime import datetime
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
+from consolidator.jobs.consolidation.learning import FoldStates, ReadResult, WindowResult
 from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord

@@ -14,8 +14,7 @@ from consolidator.database import Database
 from consolidator.database.embedded.binaries import remove_unused_copies
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
-from consolidator.jobs.merging.agent_merge import merge_agent
-from consolidator.jobs.merging.lesson_merge import lock_lessons
+from consolidator.jobs.merging.agent_merge import lock_lessons, merge_agent
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent

@@ -13,7 +13,6 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import FactFilter, MemoryScope
-from consolidator.store import keyset
 from consolidator.store.log import events
 from consolidator.store.memory import derived, listing
 from consolidator.store.nights import runs
@@ -225,7 +224,7 @@ async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_
         (replace(page, valid_at=now), None),
         (replace(page, include_superseded=True), None),
     ):
-        with patch.object(keyset, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+        with patch.object(listing, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
             async with database.connection() as conn:
                 await listing.list_facts(conn, filters, unused_since=unused_since)
         query, values = fetch_all.await_args_list[0].args[2:]
