@@ -201,7 +201,7 @@ def session_status(session: SessionRow, now: datetime) -> SessionStatus:
 async def _measure_context(database: Database, settings: Settings, session: SessionRow) -> ContextUse | None:
     from consolidator.llm.prices import context_window  # a list of sessions needs no context
     from consolidator.runtime.session.routing import compared_model
-    from consolidator.service.agents.context import PreviewOptions, preview_context
+    from consolidator.service.sessions.context import PreviewOptions, preview_context
 
     try:
         context, _ = await preview_context(database, settings, session.id, PreviewOptions(with_recall=False))
