@@ -1,9 +1,8 @@
 """Merging: what sessions left behind becomes what is published, one agent at a time, under the agent's lock.
 
-agent_merge runs the merges of an agent in one transaction, and publishes lessons:
+agent_merge runs the merges of an agent in one transaction, and publishes its solutions and lessons:
 
 - procedure_merge publishes procedures and tool profiles of each scope with news, from its latest digests.
-- solution_merge groups error records by fingerprint and publishes solutions.
 - deciding compares a model's candidates with similar facts, by code and one question to the model, before the
   transaction; reconciling then makes facts of the candidates of every attribute that changed.
 

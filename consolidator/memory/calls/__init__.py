@@ -5,7 +5,7 @@ the tables of `shell_programs`) -> `columns` (arguments and results to columns o
 `operation` (a call to its operation, operands and the files it writes; `tool_kinds` holds the tables; of a line that
 failed `blame` says which program did). `directory`, `installation` and `guards` say where a call runs, what it
 installs, and which checks it skips. `argument_redaction` and `argument_summary` hide, shorten and
-name arguments; `approvals` names what an approval is about.
+name arguments; `tool_values` reads them, and names what an approval is about.
 
 Everything is pure: no database, no network, no clock, no model. Nothing here counts, compares sessions or decides
 what is published; a result depends on the session's own events alone.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from consolidator.memory.calls.approvals import describe_approval
+from consolidator.memory.calls.tool_values import describe_approval
 from consolidator.memory.facts.candidates import (
     ENDING_SUBJECT,
     ENDINGS,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from consolidator.memory.calls.approvals import describe_decision
+from consolidator.memory.calls.tool_values import describe_decision
 from consolidator.memory.facts.candidates import speaker_name
 from consolidator.memory.recall.block import RECORD_OF
 from consolidator.memory.text.invisible import strip_invisible

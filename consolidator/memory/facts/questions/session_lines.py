@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 
-from consolidator.memory.calls.approvals import describe_approval, read_choice
+from consolidator.memory.calls.tool_values import describe_approval, read_choice
 from consolidator.memory.facts.candidates import SessionContext, speaker_name
 from consolidator.memory.facts.questions.call_lines import call_lines
 from consolidator.memory.facts.questions.transcript import EXPLAINS, GAP, TranscriptLine, shorten
