@@ -2,7 +2,8 @@
 
 It is made from digests, records and candidates, so their order does not matter and a merge can be repeated.
 What several projects share belongs to the agent. Lessons are of a person, over all agents that worked in a project:
-several merges meet there, so each locks it.
+several merges meet there, so each locks it. Solutions are made of the latest error records of every fingerprint with
+news, read and grouped in batches, so that memory does not grow with the night.
 """
 
 from __future__ import annotations
