@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import bundle, claw0, native, pi
-from consolidator.formats import harness as harness
+from consolidator.formats import bundle, claw0, harness, native, pi
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.agents import (
     aider,

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.formats import harness as harness
+from consolidator.formats import harness
 from consolidator.formats.bundle import ChunkOrder
 from consolidator.formats.harness import SENT
 from consolidator.models.event import ChunkRow, Event

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.formats import harness as harness
+from consolidator.formats import harness
 from consolidator.formats.base import Item
 from consolidator.formats.harness import EVENT_TYPES, GENERATION_TYPES
 from consolidator.models.event import Event

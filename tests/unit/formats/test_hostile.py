@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.formats import claw0, native
-from consolidator.formats import harness as harness
+from consolidator.formats import claw0, harness, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
