@@ -255,7 +255,6 @@ def cost_command(
 
 
 def _known_cost(cost: Cost) -> str:
-    """Return what is known of a cost."""
     if not cost.unpriced:
         return _amount(cost.cost)
     return f"{_amount(cost.cost)} + ?" if cost.cost else "?"

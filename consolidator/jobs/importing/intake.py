@@ -429,7 +429,6 @@ class Intake:
         await sessions.open_roots(conn, roots, now=now)
 
     def _session_columns(self, session_id: str, session: ForeignSession, root: str, own: set[str]) -> dict[str, Any]:
-        """Return a session's columns."""
         columns = {
             "id": session_id,
             "origin": escape(f"{self.name}:{session.origin}"),

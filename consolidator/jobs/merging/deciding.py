@@ -297,7 +297,6 @@ async def _load_undecided(conn: Connection, agent: str, limit: int = MAX_COMPARE
 
 
 def _in_order(candidates: Mapping[str, Candidate], decided: Sequence[Decision]) -> list[Decision]:
-    """Return decisions in the order of their candidates."""
     positions = {candidate_id: position for position, candidate_id in enumerate(candidates)}
     return sorted(decided, key=lambda decision: positions[decision.candidate_id])
 

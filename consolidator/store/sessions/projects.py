@@ -105,7 +105,6 @@ def match_project(name: str, paths: Iterable[str]) -> str:
 
 
 def _without_end(path: str) -> str:
-    """Return a path without separators at its end."""
     return path.rstrip("/\\") or path
 
 
