@@ -21,7 +21,7 @@ from consolidator.formats.claude_code.user_text import (
 )
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.outcome import SIGNALS
+from consolidator.formats.common.drafts import SIGNALS
 from consolidator.models.payload import EventType
 
 _WRAPPER_PREFIX = re.compile(r"^(?:Error: )?(?:<tool_use_error>)?(?:Error: )?")

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import Draft, object_of, objects_of, result
+from consolidator.formats.common.drafts import Draft, is_failure, object_of, objects_of, result
 from consolidator.formats.common.fields import fit_payload
 from consolidator.formats.common.json_parsing import parse_arguments
-from consolidator.formats.common.outcome import is_failure
 from consolidator.formats.openai.conversation import draft_words, is_failed_result
 from consolidator.models.payload import EventType
 
