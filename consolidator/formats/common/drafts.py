@@ -1,4 +1,9 @@
-"""Drafts of events that readers of agents' logs share: a type and the payload's values, which nothing has checked."""
+"""Drafts of events that readers of agents' logs share: a type and the payload's values, which nothing has checked.
+
+Whether a call failed is read from its output where a log has no status. That is conservative: a false "failed" teaches
+a false fix, a missed failure only loses one. Errors that a program merely prints (in a log, a search result,
+documentation) must not count, so nearly every rule is anchored.
+"""
 
 from __future__ import annotations
 
