@@ -16,7 +16,6 @@ from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
 from consolidator.service.memory.procedures import list_procedures
-from consolidator.service.memory.solutions import find_solutions, list_solutions
 
 _PROCEDURES = table(
     "procedures",
@@ -114,6 +113,8 @@ def solutions_command(
 ) -> None:
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
     filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
+
+    from consolidator.service.memory.solutions import find_solutions, list_solutions  # which read an error's form
 
     async def load(database: Database) -> list[SolutionRow]:
         if failure.error is None:
