@@ -18,7 +18,8 @@ from consolidator.database.jsonb import unescape
 from consolidator.errors import DatabaseError, ImportRefused
 from consolidator.formats import native
 from consolidator.formats.bundle import BundleWriter, ChunkOrder
-from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bundle
+from consolidator.jobs.importing.bundle_import import ImportedBundle as ImportedBundle
+from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.event import ChunkRow, Event, EventRow
