@@ -206,7 +206,8 @@ def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
             link = "&&"
         elif kind == "command":
             assignments = _assignments(node, source)
-            for command in _unwrap_command(_command_words(node, source), redirections, link, level):
+            words = [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
+            for command in _unwrap_command(words, redirections, link, level):
                 yield replace(command, assignments=(*assignments, *command.assignments)) if assignments else command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
@@ -235,11 +236,6 @@ def _redirection(node: Node, source: str) -> str:
     if node.type == "herestring_redirect":
         return "<<<"
     return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
-
-
-def _command_words(node: Node, source: str) -> list[str]:
-    """Return the words of a command, without quotes; assignments are left out."""
-    return [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
 
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:
@@ -392,7 +388,8 @@ def _is_subcommand(program: str, name: list[str], word: str) -> bool:
     if not name:
         if program in shell_programs.SUBCOMMAND_PROGRAMS:
             return True
-        return program not in shell_programs.PLAIN_PROGRAMS and word in shell_programs.SUBCOMMAND_VERBS
+        verb = word if "." in word else word.partition("-")[0]  # of `validate-todo`
+        return program not in shell_programs.PLAIN_PROGRAMS and verb in shell_programs.SUBCOMMAND_VERBS
     return len(name) == 1 and (
         (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
     )

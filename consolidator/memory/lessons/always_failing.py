@@ -294,12 +294,12 @@ def _is_missing(failures: Collection[_Failure]) -> bool:
 
 
 def _replaces(segment: Segment, missing: Segment) -> bool:
-    """Whether a program is given the words of a missing one, or code as that was, in its place."""
+    """Whether a program is given the words of a missing one, or code as that was, also by a here-document."""
     if segment.is_trivial or segment.program == missing.program:
         return False
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
-    return bool(others) and (words == others or (is_code and segment.program.startswith(missing.program[:3])))
+    return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

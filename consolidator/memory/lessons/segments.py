@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -26,7 +26,9 @@ MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of ano
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
-_IS_NAME = re.compile(r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=")  # `[slug].astro`, `path?ref=main`
+_IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
+    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/"
+)
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
@@ -36,6 +38,7 @@ _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
+_CONTAINERS = frozenset({"docker", "podman", "kubectl"})
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
@@ -48,7 +51,7 @@ _PURPOSES = {  # the first that an operation matches
     "deploy": r"\b(?:deploy|publish|release)\b",
     "build": r"(?:\b|:)(?:build|compile|bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
-    "run": r"\b(?:dev|start|serve)$",
+    "run": r"\s(?:[\w.-]+[:_-])?(?:dev|start|serve)$|^serve$",
     "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
     r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
@@ -111,8 +114,8 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
-    if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
-        return None
+    if operation.split(" ", 1)[0] in _NO_TASKS or operation.startswith("/") or only == "-dry-run":
+        return None  # what a path names was built for a moment, as /tmp/i.test
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
     return FORMAT_CHECK if purpose == "format" and only else purpose
 
@@ -158,11 +161,15 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     None where the word may mean files: that there are none is what the call was about.
     """
     for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
-        spans = find_patterns(line, word)
-        at = next((m.start() for m in spans if m[0] == word), None)
-        is_name = "*" not in word and _IS_NAME.search(word) is not None
-        if at is not None and (is_name or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
-            for match in reversed([span for span in spans if span.start() == at or span[0] != word]):
+        names = [other for other in line[:MAX_SPLIT].split() if "*" not in other and _IS_NAME.search(other)]
+        spans = find_patterns(line, word, *(names if word in names else ()))
+        meant = [
+            span
+            for span in spans
+            if span[0][0] == "-" or span[0] in names or _TAKES_PATTERN.search(line, 0, span.start())
+        ]
+        if next((span for span in spans if span[0] == word), None) in meant:  # where the shell ended
+            for match in reversed(meant):
                 line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
             return word, line
     return None
@@ -181,6 +188,8 @@ def judge_segments(
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
     outcomes: list[bool | None] = [None] * len(segments)
+    called = {segment.program for segment in segments if "command not found" in text}
+    missing = {name for name in called if f"{name}: command not found" in text or f"command not found: {name}" in text}
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
         commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()
@@ -189,7 +198,7 @@ def judge_segments(
             following = segments[n + 1] if n + 1 < len(segments) else None
             is_replaced = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
             is_seen = not segment.piped or (bool(text.strip()) and not is_replaced and n not in mute)
-            outcomes[n] = True if segment.link != "||" and is_seen else None
+            outcomes[n] = True if segment.link != "||" and is_seen and segment.program not in missing else None
         return outcomes
     has_no_folder = NO_FOLDER.search(text[:4000]) is not None
     failed = None if has_no_folder else find_blamed(parse_segments(line), text, is_masked=ok)
@@ -201,7 +210,7 @@ def judge_segments(
             outcomes[n] = True
     for n in range(failed + 1, len(segments)):
         if segments[n].link in (";", "|", "|&", "&") and ok:
-            outcomes[n] = True if segments[n].is_trivial else None
+            outcomes[n] = True if segments[n].is_trivial and segments[n].program not in missing else None
     return outcomes
 
 
@@ -218,12 +227,20 @@ def _segment(command: Command, piped: bool) -> Segment:
         operation=program + command.operation.removeprefix(command.program),
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
-        options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
+        options=tuple(option.partition("=")[0][:40] for option in _own_options(command)[:12]),
         paths=tuple(word for word in command.operands if _is_path(word))[:8],
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
     )
+
+
+def _own_options(command: Command) -> tuple[str, ...]:
+    """Return a command's options; of one that runs another elsewhere those before that, which has its own."""
+    name = (command.subcommand or "").split()
+    if command.program != "ssh" and (command.program not in _CONTAINERS or name[-1:] not in (["exec"], ["run"])):
+        return command.options
+    return tuple(takewhile(lambda word: word.startswith("-"), command.words[len(name) :]))
 
 
 def _is_path(word: str) -> bool:

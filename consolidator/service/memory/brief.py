@@ -89,6 +89,7 @@ WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this promp
 DECIDED, OBSERVED, OBSERVATION = "Said about this project:", "Found out by agents in this project:", "observation"
 BESIDE = (DECIDED, OBSERVED)  # take no room from lessons
 GENERAL_KINDS = ("first_run_fails", "foreign_folder")  # of lessons: these say nothing of one error
+USES = "uses"  # of "We use pnpm"
 BY_LESSONS, OF_ONE_PLACE = ("observed_failure", "observed_command"), "observed_structure"
 
 
@@ -184,7 +185,10 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
 
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     wished = [listed_fact_item(fact) for fact in stated if fact.kind != "decision"][:MAX_WISHES]
-    decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
+    others = [fact for fact in facts if fact.kind in OTHER_KINDS]
+    named = {fact.value.casefold() for fact in others if fact.predicate != USES}  # "the package manager is pnpm"
+    decided = [fact for fact in others if fact.predicate != USES or fact.value.casefold() not in named]
+    decided = decided[:MAX_OTHER_FACTS]
     decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
 

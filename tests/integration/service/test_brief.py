@@ -276,6 +276,13 @@ async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishe
     assert (await tell(database)).count("[fact:") == count
 
 
+async def test_what_is_used_is_told_once_where_it_is_said_what_for(database: Database) -> None:
+    for sentence in ("We use pnpm.", "The package manager is pnpm.", "We use Terraform."):
+        await remember(database, sentence, SCOPE)
+    told = [line.partition(" (since")[0] for line in (await tell(database)).splitlines() if line.startswith("- ")]
+    assert sorted(told) == ["- The package manager is pnpm.", "- We use Terraform."]
+
+
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
