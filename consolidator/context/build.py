@@ -42,7 +42,7 @@ from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
-from consolidator.memory.text.recall_markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
+from consolidator.memory.text.markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SeedRow

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from consolidator.context.conversation import RequestedCall, Turn
-from consolidator.llm.request_body import Message
+from consolidator.llm.protocol import Message
 
 MessageFormat = Literal["openai", "anthropic"]
 _VALID_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")

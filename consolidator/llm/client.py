@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
-from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
-from consolidator.llm.dialect import Dialect
+from consolidator.llm.protocol import Dialect, ResponseTooLarge, create_http_client, list_violations
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
@@ -360,7 +359,6 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
     if not isinstance(answer, dict):
         raise ModelMalformed(f"the answer is a {type(answer).__name__}, not an object", text)
-    from consolidator.llm.answer_schema import list_violations  # what asks no model does not load it
 
     violation = next(list_violations(answer, schema), None)
     if violation is not None:

@@ -19,7 +19,7 @@ from consolidator.memory.calls.tool_kinds import (
     tool_base_name,
 )
 from consolidator.memory.facts.questions.transcript import Origins, TranscriptLine
-from consolidator.memory.text.quotations import split_quoted
+from consolidator.memory.text.pasted import split_quoted
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -21,7 +21,7 @@ from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -15,8 +15,7 @@ from typing import Any
 from consolidator.memory.calls.harm import find_harm, symbol_harm
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.plain import Plain
-from consolidator.memory.procedures.key_counts import encode_json, hash_key
-from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_counts import KeySums, encode_json, hash_key
 from consolidator.memory.procedures.key_texts import KeyTexts
 
 MIN_PRECISION = 0.6  # of a reliable binding

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.models.solution import SolutionRow
 

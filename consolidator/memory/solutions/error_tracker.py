@@ -12,8 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
-from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
-from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
+from consolidator.memory.calls.argument_summary import (
+    MAX_SUMMARY,
+    argument_texts,
+    describe_edit,
+    shorten,
+    summarize_arguments,
+)
 from consolidator.memory.calls.blame import find_named
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.calls.directory import call_directory, in_directory, is_absolute, name_folder
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name

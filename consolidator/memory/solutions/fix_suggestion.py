@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from consolidator.memory.calls.argument_summary import shorten
-from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.argument_summary import argument_texts, shorten
 from consolidator.memory.calls.directory import (
     call_directory,
     changes_folder,

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from consolidator.errors import ModelUnavailable
-from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, classify_error, read_text
 from consolidator.llm.event_stream import read_events
-from consolidator.llm.request_body import encode_body
+from consolidator.llm.protocol import ResponseTooLarge, encode_body
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.telemetry import open_span

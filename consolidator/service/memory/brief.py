@@ -61,7 +61,7 @@ from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, listing
-from consolidator.store.search import postings, scope_sizes
+from consolidator.store.search import index, scope_sizes
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
@@ -426,7 +426,7 @@ async def _weigh_words(
     keys = {word_key(kind, word): word for word in words for kind in (TURN, FACT)}
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, scope)
-        hits = await postings.search_words(conn, list(keys), sums.scopes, sums.documents)
+        hits = await index.search_words(conn, list(keys), sums.scopes, sums.documents)
     counts = Counter(word for item in lessons for word in set(query_words(str(item.data["text"]))) & set(words))
     for key, _, count in hits:
         counts[keys[key]] += count
