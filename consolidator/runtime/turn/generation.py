@@ -10,18 +10,14 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from consolidator.errors import ModelUnavailable
 from consolidator.llm.client import ModelClient, classify_error, read_text
-from consolidator.llm.event_stream import read_events
 from consolidator.llm.protocol import ResponseTooLarge, encode_body
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.telemetry import open_span
-
-if TYPE_CHECKING:
-    import httpx2
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
@@ -174,9 +170,9 @@ async def _read_stream(
     try:
         async with (
             asyncio.timeout(client.timeout) as deadline,
-            contextlib.aclosing(await _open_stream(client, body)) as response,
+            contextlib.aclosing(await _open_stream(client, body)) as stream,
         ):
-            async for chunk in read_events(response):
+            async for chunk in stream:
                 began = True
                 latest = min(loop.time() + client.timeout, last_end)
                 # Pieces without content do not keep a call alive; each timer costs more than a piece.
@@ -207,7 +203,7 @@ async def _read_stream(
         raise StreamCutOff(_MALFORMED) from error
 
 
-async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> httpx2.Response:
+async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
     """Open a stream; try again without the options that the server turns out not to support."""
     import openai
 
@@ -218,9 +214,17 @@ async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> httpx2.R
         dialect = client.dialect
         try:
             usage_option = {"stream_options": {"include_usage": True}} if dialect.takes_stream_options else {}
-            return await client.open_stream(encode_body({**request, **usage_option, dialect.max_tokens_name: limit}))
-        except openai.APIStatusError as error:
-            if error.status_code != 400 or not client.learn_refusal(error, dialect):
+            # As `chat.completions.create`, less its models of the request and of each chunk: they took most of a step.
+            return await client.get_client().post(
+                "/chat/completions",
+                content=encode_body({**request, **usage_option, dialect.max_tokens_name: limit}),
+                options={"security": {"bearer_auth": True}},
+                cast_to=object,
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+        except openai.BadRequestError as error:
+            if not client.learn_refusal(error, dialect):
                 raise
             request["max_tokens"] = limit
 
