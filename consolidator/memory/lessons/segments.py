@@ -35,6 +35,7 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
+_ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # nothing that a shell reads otherwise
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
@@ -162,8 +163,9 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     None where the word may mean files: that there are none is what the call was about.
     """
     for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
-        names = [other for other in line[:MAX_SPLIT].split() if "*" not in other and _IS_NAME.search(other)]
-        spans = find_patterns(line, word, *(names if word in names else ()))
+        names = [other for other in (word, *line[:MAX_SPLIT].split()) if "*" not in other and _IS_NAME.search(other)]
+        names = [name for name in names if name == word or (word in names and _ONE_WORD.fullmatch(name))]
+        spans = find_patterns(line, word, *names)
         meant = [
             span
             for span in spans

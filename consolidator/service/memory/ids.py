@@ -17,7 +17,7 @@ MIN_PREFIX = 4  # characters of an id, its kind's letters such as "sol_" aside: 
 _MAX_READ = 50  # ids of a kind that begin alike, of which those are looked for that a viewer reaches
 _MAX_LISTED = 8
 _PREFIX = re.compile(rf"(?:[A-Za-z]+_)?[0-9A-Za-z]{{{MIN_PREFIX},}}")
-_CITATION = re.compile(r"\[?(?:(?:fact|lesson|procedure|solution):)?(\w+)\]?")
+_CITATION = re.compile(r"\[?(?:(?:fact|lesson|procedure|solution|rule):)?(\w+)\]?")
 
 
 async def resolve_id(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -45,6 +46,7 @@ from consolidator.store.sessions import sessions
 
 MAX_PROPOSALS = 500  # that are read at once
 MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are proposed
+MAX_ORDERS_AT_START = 200  # likewise, where a session waits for them
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
 MAX_QUOTES = 5  # of one proposal
 MAX_ASKED, MAX_ASKED_READ = 3, 6  # proposals that a session's start tells, and that are looked at for it
@@ -84,13 +86,15 @@ async def list_rules(
 
 
 async def list_asked(conn: Connection, agent: str, project: str) -> list[RuleProposal]:
-    """Return what the owner asked for in several sessions of a project; the same words each time are a program's."""
+    """Return what the owner alone asked for in several sessions of a project, of the latest orders.
+
+    The same words each time are a program's.
+    """
     asked = []
-    rows = await _list_visible(conn, OWNER, agent=agent, project=project)
-    for row in [row for row in rows if row.fact_id is None][:MAX_ASKED_READ]:
+    for row in (await _list_visible(conn, OWNER, agent=agent, project=project, of_owner=True))[:MAX_ASKED_READ]:
         proposal = await _propose(conn, row, of_owner=True)
         wordings = {mask_line(quote.quote.casefold()) for quote in proposal.quotes}
-        if proposal.withheld is None and len(proposal.quotes) >= STANDING_COUNT and len(wordings) > 1:
+        if proposal.withheld is None and len(wordings) > 1:
             asked.append(proposal)
     return asked[:MAX_ASKED]
 
@@ -185,16 +189,30 @@ async def list_accepted_rules(
 
 
 async def _list_visible(
-    conn: Connection, viewer: Viewer, *, agent: str | None, project: str | None, after: Sequence[Any] | None = None
+    conn: Connection,
+    viewer: Viewer,
+    *,
+    agent: str | None,
+    project: str | None,
+    after: Sequence[Any] | None = None,
+    of_owner: bool = False,
 ) -> list[RepeatedRow]:
-    """Return the proposals after a position that nobody dismissed, at most `MAX_PROPOSALS`."""
+    """Return the proposals after a position that nobody dismissed, at most `MAX_PROPOSALS`.
+
+    `of_owner`: only of the owner's own latest orders, and none that is believed already.
+    """
     scope = await narrow_scope(conn, viewer, MemoryScope(agent, project))
     level, owner = (None, None) if scope.project is None else ("project", scope.project)
     if scope.peer is not None:  # what several people asked is for who sees them all
         level, owner = "peer", scope.peer
-    orders = await rules.list_orders(conn, scope, level=level, owner=owner, limit=MAX_ORDERS)
-    rows = await rules.list_believed(
-        conn, scope, min_sessions=STANDING_COUNT, level=level, owner=owner, limit=MAX_PROPOSALS
+    limit = MAX_ORDERS_AT_START if of_owner else MAX_ORDERS
+    orders = await rules.list_orders(conn, scope, level=level, owner=owner, of_owner=of_owner, limit=limit)
+    rows = (
+        []
+        if of_owner
+        else await rules.list_believed(
+            conn, scope, min_sessions=STANDING_COUNT, level=level, owner=owner, limit=MAX_PROPOSALS
+        )
     )
     dismissed = {
         correction.fact_id
@@ -202,7 +220,8 @@ async def _list_visible(
         for correction in await facts.load_corrections(conn, agent_name)
         if not correction.is_stated
     }
-    proposed = sorted([*rows, *_group_orders(orders, dismissed)], key=lambda row: row.order)
+    grouped = await asyncio.to_thread(lambda: list(_group_orders(orders, dismissed)))  # each is compared with others
+    proposed = sorted([*rows, *grouped], key=lambda row: row.order)
     start = None if after is None else rules.order_of(after)
     return [row for row in proposed if start is None or row.order > start][:MAX_PROPOSALS]
 
@@ -241,7 +260,7 @@ async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
     """Return the proposal whose id is this or begins with it."""
     rows = await _list_visible(conn, viewer, agent=None, project=None)
     rule_id = read_citation(rule_id)
-    matching = [row for row in rows if rule_id and (row.fact_id or _id_of(row)).startswith(rule_id)]
+    matching = [row for row in rows if rule_id and any(name.startswith(rule_id) for name in _ids_of(row))]
     if not matching:
         raise NotFound(f"no proposal has the id {rule_id!r}; `consolidator rules` lists them")
     if len(matching) > 1:
@@ -284,6 +303,11 @@ def _owner_of(row: RepeatedRow) -> MemoryOwner:
 def _id_of(row: RepeatedRow) -> str:
     owner = _owner_of(row)
     return fact_id((row.agent, row.level, owner.project, owner.peer), row.subject, row.predicate, row.value)
+
+
+def _ids_of(row: RepeatedRow) -> list[str]:
+    """Return the ids of a proposal by each form of its words: of fewer orders another form is the first."""
+    return [row.fact_id or _id_of(row), *(_id_of(replace(row, value=value)) for value in row.values)]
 
 
 def _attribute(row: RepeatedRow) -> dict[str, str]:

@@ -96,6 +96,6 @@ async def load_quotes(
     return await fetch_all(conn, RuleQuoteRow, _SQL["quotes"], values)
 
 
-list_orders = Rows[OrderRow, MemoryScope](OrderRow, _SQL["orders"], "*", level=None, owner=None)
+list_orders = Rows[OrderRow, MemoryScope](OrderRow, _SQL["orders"], "*", level=None, owner=None, of_owner=False)
 list_believed = Rows[RepeatedRow, MemoryScope](RepeatedRow, _SQL["believed"], "*", level=None, owner=None)
 list_accepted = Rows[AcceptedRow, MemoryScope](AcceptedRow, _SQL["accepted"], "*")

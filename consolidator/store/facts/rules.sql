@@ -7,7 +7,8 @@ select c.agent, c.level, c.owner, c.subject, c.predicate, c.value,
        coalesce(array_agg(distinct s.peer) filter (where s.peer is not null and s.origin is not null), '{}') as imported_of,
        bool_or(s.peer is null or s.origin is null) as said_here
 from candidate c join session s on s.id = c.session_id and not s.simulated
-where c.predicate = 'instruction' and c.rejected is null and c.quarantined is null and c.active and c.trust = 'user'
+where (not %(of_owner)s or s.peer is null and not exists (select from session r where r.id = s.root_id and r.peer is not null))
+  and c.predicate = 'instruction' and c.rejected is null and c.quarantined is null and c.active and c.trust = 'user'
   and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
   and (%(level)s::text is null or (c.level, c.owner) = (%(level)s, %(owner)s)
        or (c.extractor = 'accepted:1' and c.level = 'agent' and c.owner = ''))

@@ -31,6 +31,7 @@ from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson, is_said
 from consolidator.service.memory.remember import remember
+from consolidator.service.memory.rules import dismiss_rule
 from consolidator.settings import Settings
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LessonRow, lesson_id
@@ -337,6 +338,57 @@ async def test_what_the_owner_asked_for_in_several_sessions_each_time_in_other_w
     told = await tell(database)
     assert ('asked in 3 sessions: "When committing, update changelog."' in told) is is_told
     assert ("[rule:" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("of_others", "root", "line"),
+    [
+        (
+            ["Commit and update changelog for customer Initech."] * 5,
+            None,
+            'in 3 sessions: "When committing, update changelog."',
+        ),
+        (["Run the tests."] * 5, "b0", ""),  # the owner's three are sub-agents of another person's session
+    ],
+)
+async def test_nobody_elses_words_are_told_as_what_the_owner_asked(
+    agents_apart: None,
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    of_others: list[str],
+    root: str | None,
+    line: str,
+) -> None:
+    own = [
+        "Commit and update the changelog.",
+        "Commit this and update CHANGELOG.md",
+        "commit, and update the changelog",
+    ]
+    for number, text in enumerate(of_others):
+        await log_events(database, f"b{number}", [user_message(text)], agent="coder", project=SHOP, peer="bob")
+    for number, text in enumerate(own):
+        more = {} if root is None else {"root_id": root, "parent_id": root, "kind": "sub-agent"}
+        await log_events(database, f"o{number}", [user_message(text)], agent="coder", project=SHOP, **more)
+    clock.advance(timedelta(days=2))
+    await run_job(database, settings)
+    told = await tell(database, scope=MemoryScope("coder", SHOP))
+    assert [each.partition("asked ")[2].partition(" [rule:")[0] for each in told.splitlines() if "asked" in each] == (
+        [line] if line else []
+    )
+    assert "nitech" not in told
+
+
+async def test_what_was_asked_is_dismissed_by_the_id_that_a_start_names(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number, text in enumerate(["Commit and update the changelog.", "Commit this and update CHANGELOG.md"] * 2):
+        await log_events(database, f"s{number}", [user_message(text)], agent="claude-code", project=SHOP)
+    clock.advance(timedelta(days=2))
+    await run_job(database, settings)
+    citation = "[rule:" + (await tell(database)).partition("[rule:")[2].partition("]")[0] + "]"
+    await dismiss_rule(database, citation)
+    assert "asked in" not in await tell(database)
 
 
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(

@@ -1038,6 +1038,12 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     told = answer_failure(lessons, "Bash", two, f"{UNMATCHED_WORD}app/(shop)/a.ts")
     assert told is not None
     assert told.call == "cat 'app/(shop)/a.ts' 'app/(shop)/b.ts'"
+    beside = (
+        "X=app/[slug]/b cat app/[id]/a >app/[slug]/b $D/[slug].ts ${arr[idx]}; cat app/[slug]/b; (cat app/[slug]/c)"
+    )
+    told = answer_failure(lessons, "Bash", {"command": beside}, f"{UNMATCHED_WORD}app/[id]/a")
+    assert told is not None
+    assert told.call == beside.replace(" app/[id]/a", " 'app/[id]/a'")
     for word in ("conf/*.yaml", "(a|b)/c"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
