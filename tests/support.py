@@ -30,7 +30,7 @@ from consolidator.store import checks
 from consolidator.store.log import events, verification
 from consolidator.store.log.events import BEGINNING
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.session_list import list_page
+from consolidator.store.sessions.sessions import list_page
 from tests.forks import Fork
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine

@@ -27,7 +27,7 @@ from benchmarks.model_use.stand_in_model import ModelUsage, count_embedded_token
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.demo.story import FIRST_DAY, list_sources, write_logs
+from consolidator.demo import FIRST_DAY, list_sources, write_logs
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner

@@ -23,7 +23,7 @@ from consolidator.database import Connection, Database
 from consolidator.formats.base import Format
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.operation import parse_operations
 from consolidator.memory.calls.symbols import call_symbol, shell_command

@@ -28,7 +28,7 @@ from benchmarks.quality import help as replays
 from benchmarks.quality import product_runs
 from consolidator.database import Database
 from consolidator.memory.calls.directory import plain_path
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.lessons import list_lessons

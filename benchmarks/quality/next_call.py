@@ -27,7 +27,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.columns import flatten
 from consolidator.memory.calls.symbols import call_symbol
 from consolidator.memory.procedures.digest import Digest
-from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_counts import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays
 from consolidator.memory.procedures.prediction import predict_argument, predict_next_calls

@@ -27,7 +27,7 @@ from consolidator.jobs.nightly import JobRunner
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.store.queries import fetch_all
-from consolidator.store.sessions import checkouts, sessions
+from consolidator.store.sessions import projects, sessions
 
 
 class SelectedSessions:
@@ -66,7 +66,7 @@ async def note_checkouts(database: Database, folder: Path, log_format: Format) -
             elif isinstance(item, ForeignEvent) and session is not None:
                 watch.feed(session, item)
     async with database.transaction() as conn:
-        await checkouts.add_each(conn, watch.repositories)
+        await projects.add_each(conn, watch.repositories)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, SolutionFilter
-from consolidator.store import keyset, queries
+from consolidator.store import queries
 from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
 from consolidator.store.nights import runs
@@ -194,6 +194,6 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
 
 async def _capture_fact_query(conn: Connection, name: str, words: str, agent: str | None) -> HotQuery:
     """Return the query that listing facts by words composes and runs first."""
-    with patch.object(keyset, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+    with patch.object(listing, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
         await listing.list_facts(conn, FactFilter(query=words, agent=agent))
     return HotQuery(name, *fetch_all.await_args_list[0].args[2:])

@@ -24,9 +24,8 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import load_documents, rank_documents, search_vectors
 from consolidator.settings import Settings
 from consolidator.store.queries import fetch_value
-from consolidator.store.search import index, postings, scope_sizes, vectors
-from consolidator.store.search.index import UnindexedFactRow
-from consolidator.store.search.postings import Posting
+from consolidator.store.search import index, scope_sizes, vectors
+from consolidator.store.search.index import Posting, UnindexedFactRow
 from consolidator.store.search.scope_sizes import ScopeCounts, SearchScope
 
 TITLE = "a question to memory, by text and by vector, facts in a hundred scopes"
@@ -166,7 +165,7 @@ async def _index_batch(conn: Connection, facts: Sequence[_SyntheticFact]) -> Non
         ]
         counts[scope].facts += 1
         counts[scope].fact_words += sum(words.values())
-    await postings.add_postings(conn, new_postings)
+    await index.add_postings(conn, new_postings)
     await scope_sizes.add_counts(conn, counts)
 
 

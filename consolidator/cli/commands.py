@@ -45,7 +45,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "facts": ("memory.facts:facts_command", "what users stated or a model read; correct or forget it"),
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "compile": ("memory.compile:compile_command", "make a tool of a procedure, once you say yes"),
-        "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
+        "solutions": ("memory.procedures:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
         "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),

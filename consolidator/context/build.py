@@ -42,7 +42,7 @@ from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
-from consolidator.memory.text.recall_markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
+from consolidator.memory.text.markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SeedRow
@@ -166,9 +166,8 @@ async def build_context(
     recent = await selected.read_events(reader, after, budget=request.budget, last=request.last)
     tail.trim(recent[0].seq - 1 if recent else head)
 
-    for event in recent:
-        if event.type is EventType.POLICY_DECISION:
-            apply_decision(history, event)
+    for event in [event for event in recent if event.type is EventType.POLICY_DECISION]:
+        apply_decision(history, event)
     kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
     if kept_from and recent and recent[0].seq < kept_from:
         recent = [event for event in recent if event.seq >= kept_from]
@@ -187,7 +186,7 @@ async def build_context(
     )  # fmt: skip
 
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
-    if len(recent) > MAX_INLINE_EVENTS:
+    if reader.new_events > MAX_INLINE_EVENTS:  # a thread costs more than to list what is kept
         context = await asyncio.to_thread(builder.build, *arguments)
     else:
         context = builder.build(*arguments)
@@ -215,7 +214,7 @@ async def fold_view(
 
     They are not read where the session's tail was just seen to be the end of its log.
     """
-    lineage = await load_lineage(conn, view.session_id, view)
+    lineage = await load_lineage(conn, view.id, view)
     history = history_from_view(view, lineage)
     if view.upto is None and history.upto > lineage.begins_after:
         for mark in MARKS:
@@ -224,7 +223,7 @@ async def fold_view(
     upto = min(view.head, history.upto + limit)
     if upto <= (lineage.begins_after if view.upto is None else view.upto):
         return view
-    next_events = None if tails is None else tails.find_fresh(view.session_id, history.upto, upto)
+    next_events = None if tails is None else tails.find_fresh(view.id, history.upto, upto)
     if next_events is None:
         next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
     if len(next_events) > MAX_INLINE_EVENTS:

@@ -85,7 +85,9 @@ class ConversationFold:
         if self._open_calls:
             open_calls = [call for turn in turns for call in turn.calls if call.result is None]
             turns = [_without_open_calls(turn) for turn in turns]
-        return Conversation([turn for turn in turns if turn.calls or turn.text.strip()], open_calls)
+        return Conversation(
+            [turn for turn in turns if turn.calls or (turn.text and not turn.text.isspace())], open_calls
+        )
 
     def feed(self, event: Event) -> None:
         """Add the next event."""

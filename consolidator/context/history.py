@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.context.conversation import fit_text
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
-from consolidator.memory.text.recall_markers import SCRATCHPAD_TAG, SUMMARY_TAG, wrap_block
+from consolidator.memory.text.markers import SCRATCHPAD_TAG, SUMMARY_TAG, wrap_block
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

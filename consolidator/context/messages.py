@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from consolidator.context.conversation import RequestedCall, Turn
-from consolidator.llm.request_body import Message
+from consolidator.llm.protocol import Message
 
 MessageFormat = Literal["openai", "anthropic"]
 _VALID_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -35,11 +35,12 @@ def render_messages(
         if kept is None or kept[1] != ids or kept[0] != message_format:  # else as in the last context
             render = _render_openai if message_format == "openai" else _render_anthropic
             kept = turn.messages = (message_format, ids, list(map(Message, render(turn, ids))))
-        for message in kept[2]:
+        for message in kept[2][:1]:  # the others never have the role of the one before, or are results
             if messages and messages[-1]["role"] == message["role"]:
                 _append_message(messages, message)
             else:
                 messages.append(message)
+        messages += kept[2][1:]
     return messages
 
 

@@ -238,6 +238,7 @@ class ContextReader:
     withheld: frozenset[int]  # seqs
     _is_fresh: bool = field(default=False, init=False)  # whether the tail reaches `head`
     _folded: tuple[list[Event], Conversation] | None = field(default=None, init=False)
+    new_events: int = field(default=0, init=False)  # how many were folded for the first time
 
     @property
     def lineage(self) -> Lineage:
@@ -273,13 +274,13 @@ class ContextReader:
     async def fold(self, events: list[Event]) -> Conversation:
         """Return events as turns, with their sizes."""
         if self._folded is None or self._folded[0] is not events:
-            unfolded = self.tail.count_unfolded(events) if events else 0
+            unfolded = len(events) if _has_gaps(events) else self.tail.count_unfolded(events)
+            self.new_events = max(self.new_events, unfolded)
             self._folded = (events, await self._compute(events, self._fold, unfolded))
         return self._folded[1]
 
     def _fold(self, events: list[Event]) -> Conversation:
-        has_gaps = not events or events[-1].seq - events[0].seq + 1 != len(events)  # withheld ones, or a message before
-        folded = build_conversation(events, self.tail.limits) if has_gaps else self.tail.fold(events)
+        folded = build_conversation(events, self.tail.limits) if _has_gaps(events) else self.tail.fold(events)
         folded.sizes = [turn.tokens or known_turn_tokens(turn, count_tokens_cached) for turn in folded.turns]
         return folded
 
@@ -302,6 +303,11 @@ class ContextReader:
 
     async def _compute(self, events: list[Event], function: Callable[[list[Event]], T], unseen: int) -> T:
         return function(events) if unseen <= MAX_INLINE_EVENTS else await asyncio.to_thread(function, events)
+
+
+def _has_gaps(events: Sequence[Event]) -> bool:
+    """Tell whether some events are withheld, or a message stands before them."""
+    return not events or events[-1].seq - events[0].seq + 1 != len(events)
 
 
 DEFAULT_BUDGET = 32_000  # tokens of a context

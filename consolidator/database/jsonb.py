@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -72,6 +72,16 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return _UNESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def text_array(texts: Iterable[str | None]) -> str:
+    """Return texts as a text[] parameter, as PostgreSQL writes one: the driver looks at each text of a list first."""
+    quoted = ("NULL" if text is None else _quote(text) for text in texts)
+    return f"{{{','.join(quoted)}}}"
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _is_plain(value: dict[Any, Any] | list[Any]) -> bool:

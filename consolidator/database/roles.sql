@@ -9,7 +9,7 @@ declare
         agent_version, seed}';
     -- What the reader has no use for: the hashes of tokens.
     hidden constant text[] := '{credential}';
-    granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, hash_output, hash_messages, is_owner_login, stamp_events,
+    granted constant text[] := '{create_event_partition, create_chunk_partition, session_time, chain_events, hash_output, hash_messages, is_owner_login, stamp_events,
         stamp_settled_events, stamp_awaited_events, mark_recorded, seal_chains, begin_pruning, prune_session, delete_pruned_events, delete_pruned_output,
         drop_log_partition, read_floor, inherit_past, set_past, place_keys, set_parent, move_to_root, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
         create_vector_index, drop_vector_indexes}';

@@ -65,7 +65,6 @@ def locked(dsn: str) -> Iterator[Connection]:
 
 @contextmanager
 def _connect(dsn: str) -> Iterator[psycopg.Connection]:
-    """Yield a connection in one transaction."""
     try:
         with psycopg.connect(dsn, connect_timeout=15) as conn:
             yield conn

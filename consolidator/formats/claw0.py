@@ -23,7 +23,7 @@ from consolidator.formats.common.jsonl import encode_line, guard_line, parse_hea
 from consolidator.formats.common.log_files import file_finder, open_log
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.session_key import SessionKey, has_controls
+from consolidator.models.session import SessionKey, has_controls
 
 NAME = "claw0"
 MAX_OPEN_CALLS = 1024  # calls kept while they wait for a result; beyond it the oldest is dropped

@@ -24,7 +24,7 @@ from consolidator.formats.common.log_files import file_finder
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, role_of
-from consolidator.models.session_key import has_controls
+from consolidator.models.session import has_controls
 
 NAME = "consolidator"
 VERSION = 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import bundle, claw0, native, pi
+from consolidator.formats import bundle, claw0, harness, native, pi
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.agents import (
     aider,
@@ -27,7 +27,6 @@ from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.agent_words import mark_agent_words
 from consolidator.formats.common.log_files import find_files, open_log, path_exists
-from consolidator.formats.harness import reader as harness
 from consolidator.formats.openai import messages as openai_messages
 
 # In the order in which they are tried for recognition: specific formats first, permissive ones last.

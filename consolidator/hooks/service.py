@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from consolidator.clock import Clock
-from consolidator.config_file import config_path
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import asking, program, standby
 from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
@@ -30,7 +29,7 @@ from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.payload import HookCall, answer_hook, load_shown, parse_hook
 from consolidator.service.hooks.usage import count_injection, exchange_warnings
 from consolidator.service.memory.recall import answer_in_words
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import Settings, config_path, load_settings
 
 ANSWER_SECONDS = 0.22  # a hook waits no longer
 READ_SECONDS = 2.0

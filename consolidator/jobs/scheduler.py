@@ -29,7 +29,7 @@ from consolidator.formats.base import Format
 from consolidator.jobs import cron
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JOBS, JobRunner, configured_sources, model_line
-from consolidator.jobs.serving.connections import (
+from consolidator.jobs.serving import (
     LOOPBACK,
     BoundedConfig,
     BoundedServer,

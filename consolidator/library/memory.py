@@ -1,17 +1,19 @@
-"""Memory, for programs: what agents learned, asked and told by the functions that every front end calls."""
+"""Memory, for programs: what agents learned, asked and told by the functions that every front end calls.
+
+Where the service answers with JSON, an answer has a type here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from consolidator.errors import UsageError
-from consolidator.library.results import Explanation, NightReport, Recorded, read_explanation, read_night_report
 from consolidator.library.shared_database import DatabaseUse
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import OLD_NAMES, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
@@ -30,6 +32,78 @@ from consolidator.service.memory.remember import Remembered
 from consolidator.service.memory.solutions import DEFAULT_LIMIT
 from consolidator.service.nights.runs import JobContext, run_job
 from consolidator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One piece of evidence: what was said or done, and where."""
+
+    session_id: str
+    seq: int
+    quote: str
+    origin: str | None  # the foreign name of the session, if it was imported
+    log: Literal["there", "pruned", "erased"]  # whether the log still has the event
+    occurred_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why memory holds something: what it says, how it came about, and the quotes that it rests on."""
+
+    kind: Literal["fact", "procedure", "solution", "candidate"]
+    title: str
+    lines: list[str]
+    evidence: list[Quote]
+    by: str  # what wrote it last, such as "by run 01K..."
+    learned_at: datetime
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NightReport:
+    """What a night did, in events of the log: seen = learned + nothing + deferred + dead."""
+
+    run: str
+    status: str  # done | failed: a failed night left dead letters, or its model did not answer
+    sessions: int
+    seen: int
+    learned: int
+    nothing: int  # there was nothing to learn
+    deferred: int  # the next night reads them
+    dead: int  # could not be read: `consolidator runs --retry`
+    error: str | None
+    report: Mapping[str, Any]  # the whole of it, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where recorded events are in the log."""
+
+    session: str
+    first_seq: int
+    last_seq: int
+    repeated: bool  # a call with this idempotency key wrote them before
+
+
+def read_explanation(explained: Mapping[str, Any]) -> Explanation:
+    """Return an explanation of the service as typed values."""
+    evidence = [
+        Quote(**_of(Quote, proof), occurred_at=datetime.fromisoformat(when) if isinstance(when, str) else when)
+        for proof in explained["evidence"]
+        for when in (proof["when"],)
+    ]
+    return Explanation(**_of(Explanation, explained) | {"evidence": evidence, "lines": list(explained["lines"])})
+
+
+def read_night_report(report: Mapping[str, Any]) -> NightReport:
+    """Return the report of a consolidation as typed values."""
+    return NightReport(**{"error": None, **_of(NightReport, report), "report": report})
+
+
+def _of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are fields of a dataclass."""
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+
 
 Result = TypeVar("Result")
 AnyScope = TypeVar("AnyScope", bound=MemoryScope)

@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
-from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
-from consolidator.llm.dialect import Dialect
+from consolidator.llm.protocol import Dialect, ResponseTooLarge, create_http_client, list_violations
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:
+    import httpx2
     import openai  # takes half a second, so it is imported only where a model is asked
 
+    from consolidator.llm.event_stream import StreamTarget
     from consolidator.settings import Settings
 
 T = TypeVar("T")
@@ -166,6 +167,7 @@ class ModelClient:
     window: int | None = None  # tokens of a question and its answer together; None: not known
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
+    _target: StreamTarget | None = field(default=None, repr=False)  # of the same client
 
     async def send(self, request: ModelRequest) -> ModelReply:
         """Send one question and return the reply; raise ModelUnavailable, ModelRefused or ModelTruncated."""
@@ -210,6 +212,14 @@ class ModelClient:
             span.attributes["gen_ai.usage.input_tokens"] = tokens
             return EmbeddingResult(vectors, tokens)
 
+    async def open_stream(self, body: bytes) -> httpx2.Response:
+        """Ask for a completion as a stream, which the caller closes; raise the openai client's errors."""
+        from consolidator.llm.event_stream import post  # as the client below it
+
+        self.get_client()
+        assert self._target is not None
+        return await post(self._target, body)
+
     def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
         """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
         address = urlsplit(self.base_url or OPENAI_URL)
@@ -237,7 +247,7 @@ class ModelClient:
         self._closed = True
         if self._client is not None:
             await self._client.close()
-            self._client = None
+            self._client = self._target = None
 
     def learn_refusal(self, error: openai.APIError, dialect: Dialect) -> bool:
         """Drop the option that a server refused; return whether sending the question again may help.
@@ -254,16 +264,20 @@ class ModelClient:
         """Return the openai client, for requests that have no method here."""
         import openai
 
+        from consolidator.llm.event_stream import StreamTarget
+
         if self._closed:  # nobody would close another one
             raise RuntimeError("the model's client is closed")
         if self._client is None:
+            http = create_http_client(self.timeout)
             self._client = openai.AsyncOpenAI(
                 base_url=self.base_url,
                 api_key=self.api_key or _NO_KEY,
                 timeout=self.timeout,
                 max_retries=0,
-                http_client=create_http_client(self.timeout),
+                http_client=http,
             )
+            self._target = StreamTarget.of(self._client, http)
         return self._client
 
     def build_body(self, request: ModelRequest) -> dict[str, Any]:
@@ -345,7 +359,6 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
     if not isinstance(answer, dict):
         raise ModelMalformed(f"the answer is a {type(answer).__name__}, not an object", text)
-    from consolidator.llm.answer_schema import list_violations  # what asks no model does not load it
 
     violation = next(list_violations(answer, schema), None)
     if violation is not None:

@@ -20,8 +20,8 @@ from typing import Any
 
 from consolidator.errors import ModelTruncated, ModelUnavailable
 from consolidator.llm import MARKER, WORKING_FOLDER
-from consolidator.llm.bounded_http import MAX_ANSWER_BYTES
 from consolidator.llm.client import ModelReply, ModelRequest, send_traced
+from consolidator.llm.protocol import MAX_ANSWER_BYTES
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, read_count, settled_tokens
 

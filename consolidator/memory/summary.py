@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact as redact_credentials
-from consolidator.memory.calls.approvals import describe_approval, describe_call
-from consolidator.memory.calls.tool_values import read_tool_value
+from consolidator.memory.calls.tool_values import describe_approval, describe_call, read_tool_value
 from consolidator.memory.solutions.error_line import headline, truncate_middle
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -156,9 +156,9 @@ alter sequence event_id_seq owned by event.id;
 comment on table event is 'The append-only log, by day of created_at; only consolidated_at is ever set, once.';
 create index event_state_patch on event (session_id, seq)
     where (data ? 'state_patch') or ((data -> 'data_ref') ?| array['state_patch', '*']);
-create index event_context_mark on event (session_id, seq)
-    where event_type = 'PolicyDecision' and data ->> 'decision' in ('compaction', 'scratchpad_set');
-create index event_task on event (session_id, seq) where event_type in ('TaskStart', 'TaskEnd');
+create index event_mark on event (session_id, seq)  -- one for two readers: each append and each plan opens all of them
+    where event_type in ('TaskStart', 'TaskEnd')
+       or event_type = 'PolicyDecision' and data ->> 'decision' in ('compaction', 'scratchpad_set');
 
 create table idempotency (
     session_id text not null,

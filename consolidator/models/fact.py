@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from consolidator.models.steer import SteerOutcome
+from consolidator.models.session import SteerOutcome
 
 # The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
 UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)

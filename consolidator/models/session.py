@@ -1,7 +1,11 @@
-"""A session: one conversation of one agent, the head and marks of its log, and the fold of its past."""
+"""A session: one conversation of one agent, its key, the head and marks of its log, the fold of its past, its steers.
+
+A key says whose conversation it is: one parser for the runtime, for clients and for imports.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -181,3 +185,82 @@ class SeedRow:
     is_new: bool
     occurred_at: datetime | None
     details: dict[str, Any]
+
+
+SteerOutcome = Literal["succeeded", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class SteerRow:
+    """A message with which a person steered; it outlives its event."""
+
+    session_id: str
+    seq: int
+    task: str | None  # a hash of the id of the task that was open
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcomeRow:
+    """How a task ended, in the log of one session; it outlives its event."""
+
+    session_id: str
+    seq: int
+    task: str  # a hash of its id
+    outcome: SteerOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class SteerCounts:
+    """How many steers said something, and what became of the tasks that they were given in."""
+
+    steers: int = 0
+    succeeded: int = 0
+    failed: int = 0  # of the rest nobody knows
+
+    def __str__(self) -> str:
+        times = "once" if self.steers == 1 else f"{self.steers} times"
+        unknown = self.steers - self.succeeded - self.failed
+        counts = ((self.succeeded, "succeeded"), (self.failed, "failed"), (unknown, "without a known outcome"))
+        return f"steered {times}; the task after it: " + ", ".join(f"{count} {how}" for count, how in counts if count)
+
+
+# Controls, separators of lines, and what turns the direction of writing: two keys that look alike must be one.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_GROUP_KINDS = frozenset({"group", "supergroup", "channel", "room", "thread"})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The owner of a session: `agent:channel:peer`, or `agent:<id>:<channel>:<kind>:<peer>` and its shorter forms."""
+
+    agent: str
+    channel: str | None = None
+    peer: str | None = None
+
+    @classmethod
+    def parse(cls, key: str) -> SessionKey:
+        """Parse a key. A peer that is not a single person keeps its kind, as in "group:ops"."""
+        parts = key.split(":")
+        if parts[0] == "agent" and len(parts) >= 3 and (len(parts) != 3 or parts[2] == "main"):
+            agent, rest = parts[1], parts[2:]
+            if rest == ["main"]:  # all direct messages share one session
+                return cls(agent)
+            if rest[0] == "direct":
+                return cls(agent, None, ":".join(rest[1:]))
+            if len(rest) == 2:
+                return cls(agent, rest[0], rest[1])
+            return cls(agent, rest[0], ":".join(rest[2:] if rest[1] in ("direct", "dm") else rest[1:]))
+        if len(parts) >= 3:
+            return cls(parts[0], parts[1], ":".join(parts[2:]))
+        return cls(parts[0], parts[1] if len(parts) == 2 else None)
+
+
+def has_controls(name: str) -> bool:
+    """Tell whether a key, or a name in one, has characters that nobody sees and that change what is around them."""
+    return _CONTROLS.search(name) is not None
+
+
+def is_group(peer: str) -> bool:
+    """Tell whether a key's peer is several people, by its kind, as in "group:ops"; one that does not say is one."""
+    kind, separator, name = peer.partition(":")
+    return kind in _GROUP_KINDS and bool(separator and name)

@@ -56,7 +56,7 @@ class Viewer:
 
     def may_speak_as(self, speaker: str | None) -> bool:
         """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many."""
-        from consolidator.models.session_key import is_group  # which few questions need
+        from consolidator.models.session import is_group  # which few questions need
 
         return speaker is None or self.peer is None or is_group(self.peer) or speaker == self.peer
 

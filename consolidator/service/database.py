@@ -88,12 +88,11 @@ async def verify_database(
     Of the sessions whose rows are compared with their logs, `after` is the last one to leave out, `limit` their number.
     """
     from consolidator.store.log import verification
-    from consolidator.store.log.fold_check import check_folds
 
     async with database.transaction() as conn:
         violations = await checks.find_violations(conn)
         violations |= await verification.find_tampering(conn)
-        folds = await check_folds(conn, after=after, limit=limit)
+        folds = await verification.check_folds(conn, after=after, limit=limit)
         violations[f"session rows are the fold of their logs ({folds.describe()})"] = folds.problems
         if exported_seals is not None:
             missing = await verification.find_missing_seals(conn, exported_seals)

@@ -16,9 +16,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
-from consolidator.jobs.serving.connections import BoundedServer as BoundedServer
-from consolidator.jobs.serving.connections import host_name as host_name
+from consolidator.jobs.serving import LOOPBACK, host_name
+from consolidator.jobs.serving import BoundedServer as BoundedServer
 from consolidator.settings import Settings
 
 WORKED_ON = 4  # requests at once

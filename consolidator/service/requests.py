@@ -14,7 +14,7 @@ from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
-from consolidator.store.sessions import api_requests as store
+from consolidator.store.sessions import credentials as store
 
 
 @asynccontextmanager
@@ -131,10 +131,10 @@ async def _give_up(database: Database, request: KeyedRequest, owner: str) -> Non
 
 async def _find(database: Database, conn: Connection, request: KeyedRequest) -> Answer | None:
     """Return what a request was answered; None where it is to be done, by this transaction alone."""
-    if not await store.try_lock(conn, request.credential, request.key):
+    if not await store.try_lock_request(conn, request.credential, request.key):
         raise RequestUnderWay(_ASK_AGAIN)
     now = database.clock.now()
-    row = await store.find(conn, request.credential, request.key, now - ANSWERS_FOUND)
+    row = await store.find_request(conn, request.credential, request.key, now - ANSWERS_FOUND)
     if row is None:
         return None
     is_under_way = row.status == UNDER_WAY
@@ -158,4 +158,4 @@ async def _keep(database: Database, conn: Connection, request: KeyedRequest, ans
         session_id=answer.session_id,
         created_at=database.clock.now(),
     )
-    await store.add(conn, row)
+    await store.add_request(conn, row)

@@ -14,8 +14,9 @@ from consolidator.formats.common.project import derive_project
 from consolidator.models.audience import OWNER as OWNER_PEER
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.viewer import Viewer
-from consolidator.store.sessions.checkouts import find_projects, get_project_of_repository
 from consolidator.store.sessions.projects import (
+    find_projects,
+    get_project_of_repository,
     list_projects,
     list_shared_with,
     match_project,

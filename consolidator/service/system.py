@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from consolidator.config_file import config_path
 from consolidator.database import Database
 from consolidator.formats.registry import find_local_logs
 from consolidator.llm.choice import choose_model
@@ -21,9 +20,9 @@ from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.clients.checks import Check, check_database
 from consolidator.service.credentials import list_credentials
 from consolidator.service.database import describe_database
-from consolidator.settings import SettingOrigin, Settings, list_settings
-from consolidator.store import observed
-from consolidator.store.observed import DrivingQueue, LastRun, WaitingWork
+from consolidator.settings import SettingOrigin, Settings, config_path, list_settings
+from consolidator.store import checks
+from consolidator.store.checks import DrivingQueue, LastRun, WaitingWork
 
 JOBS = ("import", "consolidation", "retention", "backfill", "retry")
 MAX_COUNTED = 10_000  # of anything: a count that reaches it means so many or more
@@ -44,12 +43,12 @@ async def load_service_state(database: Database, *, viewer: Viewer = OWNER) -> S
     viewer.check_reads_all()
     now = database.clock.now()
     async with database.connection() as conn:
-        queue = await observed.load_queue(conn, now=now, limit=MAX_COUNTED)
+        queue = await checks.load_queue(conn, now=now, limit=MAX_COUNTED)
         return ServiceState(
-            runs=await observed.load_last_runs(conn, JOBS),
+            runs=await checks.load_last_runs(conn, JOBS),
             queue=queue,
             queue_age_seconds=0.0 if queue.since is None else max(0.0, (now - queue.since).total_seconds()),
-            waiting=await observed.load_waiting(conn, limit=MAX_COUNTED),
+            waiting=await checks.load_waiting(conn, limit=MAX_COUNTED),
         )
 
 

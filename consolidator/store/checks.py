@@ -1,11 +1,14 @@
-"""Checks the invariants on the rows themselves, for `db verify` and for tests."""
+"""Checks the invariants on the rows themselves, and reads what is watched from outside: nights, queues, what waits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import OneRow, fetch_column, load
+from consolidator.store.queries import OneRow, Rows, fetch_column, load
 
 _SQL = load("checks")
 INVARIANTS = {
@@ -37,3 +40,39 @@ async def find_violations(conn: Connection) -> dict[str, list[str]]:
 
 
 get_sizes = OneRow[DatabaseSizes](DatabaseSizes, _SQL["sizes"])
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The latest run of a job."""
+
+    job: str
+    status: str  # running | done | failed | interrupted
+    started_at: datetime
+    finished_at: datetime | None
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DrivingQueue:
+    """The sessions that a driver has to look at."""
+
+    due: int
+    since: datetime | None  # the last event of the one that was quiet for longest
+    failing: int  # whose last wakes did not come to an end
+    driven: int  # that a harness holds
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingWork:
+    """What waits for a person or a night."""
+
+    calls: int  # sessions with a call that waits for a person
+    sessions: int  # with events that no night has read
+    dead_letters: int
+    open_calls: int  # of models, reserved and not settled
+
+
+load_last_runs = Rows[LastRun, Sequence[str]](LastRun, _SQL["last_runs"])
+load_queue = OneRow[DrivingQueue](DrivingQueue, _SQL["queue"])
+load_waiting = OneRow[WaitingWork](WaitingWork, _SQL["waiting"])

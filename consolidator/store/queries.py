@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set, ValuesView
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarTuple, cast
 
-from psycopg.rows import BaseRowFactory, RowMaker, class_row
+from psycopg.rows import BaseRowFactory, RowMaker
 
-from consolidator.database.jsonb import as_jsonb, escape, unescape
+from consolidator.database.jsonb import ESCAPE_MARK, as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
 
@@ -53,29 +55,40 @@ def load(name: str, *before: str) -> dict[str, LiteralString]:
 
 
 def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
-    """Return what makes rows of a type, their texts unescaped.
-
-    By position where the columns are its fields in their order, as is faster.
-    """
-    taken = [column for column in fields(cast("type[DataclassInstance]", row_type)) if column.init]
-    positions = None if any(column.kw_only for column in taken) else [column.name for column in taken]
-    texts = [column.name for column in taken if "escaped" in column.metadata]
+    """Return what makes rows of a type, their texts unescaped."""
+    cached_type: Any = row_type  # a class is hashable
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
         result = cursor.pgresult  # its names alone: a `description` makes an object with all that is known of a column
-        columns = [(result.fname(at) or b"").decode() for at in range(result.nfields)] if result else []
-        make: RowMaker[T] = (lambda values: row_type(*values)) if columns == positions else class_row(row_type)(cursor)
-        return (lambda values: _unescape_texts(make(values), texts)) if texts else make
+        return _row_maker(cached_type, tuple(map(result.fname, range(result.nfields))) if result else ())
 
     return create_factory
 
 
+@cache
+def _row_maker(row_type: Any, columns: tuple[bytes | None, ...]) -> RowMaker[Any]:
+    """Return what makes a row of a query's columns: by position where they are the type's fields, as is faster."""
+    taken = [column for column in fields(row_type) if column.init]
+    names = [(column or b"").decode() for column in columns]
+    texts = [column.name for column in taken if "escaped" in column.metadata]
+    order = [names.index(column.name) for column in taken if column.name in names and not column.kw_only]
+    make: RowMaker[Any]
+    if len(order) < len(names) or len(order) < len(taken) or len(order) < 2:
+        make = lambda values: row_type(**dict(zip(names, values, strict=True)))  # noqa: E731 - one of three
+    elif order == sorted(order):
+        make = lambda values: row_type(*values)  # noqa: E731
+    else:
+        pick = itemgetter(*order)
+        make = lambda values: row_type(*pick(values))  # noqa: E731
+    return (lambda values: _unescape_texts(make(values), texts)) if texts else make
+
+
 def _unescape_texts(row: T, names: Sequence[str]) -> T:
-    texts = {name: getattr(row, name) for name in names}
+    texts = {name: text for name in names if (text := getattr(row, name)) is not None}
+    if not any(ESCAPE_MARK in each for text in texts.values() for each in ([text] if isinstance(text, str) else text)):
+        return row  # as most are: to copy one takes longer than to make it
     readable = {
-        name: list(map(unescape, text)) if isinstance(text, list) else unescape(text)
-        for name, text in texts.items()
-        if text is not None
+        name: list(map(unescape, text)) if isinstance(text, list) else unescape(text) for name, text in texts.items()
     }
     changed: T = replace(cast("Any", row), **readable)
     return changed

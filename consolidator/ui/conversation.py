@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.service.agents.costs import price_answer
+from consolidator.service.sessions.costs import price_answer
 
 Kind = Literal["person", "harness", "agent", "call", "result", "thought", "error", "note"]
 _MAX_TEXT = 100_000  # characters that are kept of a text before it is cut for showing

@@ -6,7 +6,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from consolidator.demo.story import FIRST_DAY
+from consolidator.demo import FIRST_DAY
 from release.demo_logs.script import load_samples
 from release.demo_logs.writer import write_logs
 

@@ -21,10 +21,10 @@ import psutil
 import pytest
 from psycopg import sql
 
+from consolidator import demo as logs
 from consolidator.database import Database, open_database
 from consolidator.database.embedded.server import EmbeddedServer
-from consolidator.demo import story as logs
-from consolidator.demo.story import story_start
+from consolidator.demo import story_start
 from consolidator.service.memory.explain import explain
 from consolidator.service.nights.imports import import_sources, select_sources
 from consolidator.settings import Settings

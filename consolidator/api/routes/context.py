@@ -14,12 +14,12 @@ from consolidator.api.schemas import Input, RowAnswer, SessionId, of_row
 from consolidator.models.run import Cost
 from consolidator.runtime.session import access
 from consolidator.runtime.session.changes import check_driven_here
-from consolidator.service.agents.context import Context as BuiltContext
-from consolidator.service.agents.context import PreviewOptions, preview_context
-from consolidator.service.agents.context import compact_session as compact
-from consolidator.service.agents.costs import load_costs
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
+from consolidator.service.sessions.context import Context as BuiltContext
+from consolidator.service.sessions.context import PreviewOptions, preview_context
+from consolidator.service.sessions.context import compact_session as compact
+from consolidator.service.sessions.costs import load_costs
 
 router = APIRouter(tags=["context"])
 

@@ -17,8 +17,8 @@ from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
+from consolidator.models.session import SteerCounts
 from consolidator.models.solution import SolutionRow
-from consolidator.models.steer import SteerCounts
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering

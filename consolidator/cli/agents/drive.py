@@ -22,8 +22,8 @@ from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, 
 from consolidator.runtime.session.tasks import OUTCOMES, TaskRow, finish_task, list_tasks, start_task
 from consolidator.runtime.turn.sessions import decide_approval, resolve_call, send_message, stop_turn
 from consolidator.runtime.turn.wake import WakeResult, find_row
-from consolidator.service.agents.costs import COST_GROUPINGS, load_costs
 from consolidator.service.database import Database
+from consolidator.service.sessions.costs import COST_GROUPINGS, load_costs
 from consolidator.settings import Settings
 
 
@@ -255,7 +255,6 @@ def cost_command(
 
 
 def _known_cost(cost: Cost) -> str:
-    """Return what is known of a cost."""
     if not cost.unpriced:
         return _amount(cost.cost)
     return f"{_amount(cost.cost)} + ?" if cost.cost else "?"

@@ -23,7 +23,9 @@ from consolidator.runtime.session.hydration import HydratedSession
 from consolidator.runtime.session.tasks import TaskRow
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.runtime.turn.sessions import end_session
-from consolidator.service.agents.context import (
+from consolidator.service.database import Database
+from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.sessions.context import (
     STRATEGIES,
     Compaction,
     Context,
@@ -32,8 +34,6 @@ from consolidator.service.agents.context import (
     list_compactions,
     preview_context,
 )
-from consolidator.service.database import Database
-from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.sessions.listing import (
     SessionDetails,
     hydrate_session,

@@ -72,7 +72,6 @@ def _print_event(event: Event, *, full: bool) -> None:
 
 
 def _event_text(event: Event) -> str:
-    """Return what an event says, as text."""
     data = event.data
     if event.type is EventType.TOOL_CALL:
         return f"{data.get('tool')} {_to_json(data.get('arguments'))}"

@@ -1,7 +1,8 @@
-"""consolidator procedures: what agents do again and again; exported as skills."""
+"""consolidator procedures and solutions: what agents do again and again; errors, and what resolved them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,13 @@ import typer
 from consolidator.cli.common import OwnerOptions, QueryWords, join_query, parse_path, run
 from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.errors import UsageError
-from consolidator.models.memory_filter import ProcedureFilter
+from consolidator.models.memory_filter import ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.service.database import Database
 from consolidator.service.memory.procedures import list_procedures
 
-_TABLE = table(
+_PROCEDURES = table(
     "procedures",
     "id, steps=title, >sessions=support, >worked, of",
     entry=lambda procedure: (
@@ -46,7 +49,7 @@ def procedures_command(
     """
     filters = ProcedureFilter(**owner.values(), query=join_query(words), include_unworthy=everything, limit=limit)
     if export is None:
-        emit(run(list_procedures, filters), _TABLE)
+        emit(run(list_procedures, filters), _PROCEDURES)
     else:
         _export(export, filters)
 
@@ -55,8 +58,8 @@ def _success_rate(procedure: ProcedureRow) -> str:
     return f"{procedure.body['success']['mean']:.0%}"
 
 
-def _owner(procedure: ProcedureRow) -> str:
-    return owner_name(procedure.project, procedure.agent)
+def _owner(row: ProcedureRow | SolutionRow) -> str:
+    return owner_name(row.project, row.agent)
 
 
 def _export(directory: Path, filters: ProcedureFilter) -> None:
@@ -76,3 +79,54 @@ def _export(directory: Path, filters: ProcedureFilter) -> None:
             "(`--all` exports everything)"
         )
     emit({"files": exported.files}, "\n".join(lines))
+
+
+_SOLUTIONS = table(
+    "solutions",
+    "id, error and fix, confirmed, >sessions, of",
+    entry=lambda solution: (
+        _line(solution), "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session"),
+        _owner(solution), short_id(solution.id),
+    ),
+    id=lambda solution: short_id(solution.id),
+    error_and_fix=lambda solution: _line(solution),
+    confirmed=lambda solution: "yes" if solution.confirmed else "",
+    of=lambda solution: _owner(solution),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorOptions:
+    """An error that a solution is looked for."""
+
+    error: Annotated[str | None, typer.Option(help="The text of an error: list its solutions.")] = None
+    command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None
+
+
+def solutions_command(
+    words: QueryWords = None,
+    *,
+    failure: ErrorOptions,
+    unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors without a known solution.")] = False,
+    owner: OwnerOptions,
+    limit: Limit = 20,
+) -> None:
+    """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
+    filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
+
+    from consolidator.service.memory.solutions import find_solutions, list_solutions  # which read an error's form
+
+    async def load(database: Database) -> list[SolutionRow]:
+        if failure.error is None:
+            return await list_solutions(database, replace(filters, query=join_query(words)))
+        arguments, tool = (None, None) if failure.command is None else ({"command": failure.command}, "bash")
+        return await find_solutions(database, failure.error, filters, tool=tool, arguments=arguments)
+
+    solutions = run(load)
+    is_unknown = failure.error is not None and not solutions
+    emit(solutions, "nothing known about this error" if is_unknown else _SOLUTIONS)
+
+
+def _line(solution: SolutionRow) -> str:
+    """Return a solution, and what only a person is shown of it."""
+    return " ".join([solution.body["line"], *(f"[hostile: {fix}]" for fix in solution.withheld)])

@@ -16,7 +16,7 @@ from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import OUT, print_json, print_line, progress_bar, shorten
 from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
-from consolidator.demo.story import (
+from consolidator.demo import (
     LEDGER_COLUMNS,
     NIGHTS,
     RETENTION_DAYS,

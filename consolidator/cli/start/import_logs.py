@@ -19,7 +19,6 @@ from consolidator.cli.common import (
 )
 from consolidator.cli.output import Table, byte_progress, emit, pluralize, print_line, print_note, progress_bar
 from consolidator.clock import Clock
-from consolidator.config_file import config_path
 from consolidator.errors import ConsolidatorError, ImportRefused
 from consolidator.formats.registry import FORMATS
 from consolidator.service.clients.checks import check_model
@@ -32,7 +31,7 @@ from consolidator.service.nights.imports import (
     select_sources,
 )
 from consolidator.service.system import describe_model, hide_secrets
-from consolidator.settings import Settings, list_settings
+from consolidator.settings import Settings, config_path, list_settings
 
 _MAX_WAIT = 10  # seconds for a database: settings are looked at when one is away, too
 

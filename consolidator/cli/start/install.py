@@ -106,7 +106,6 @@ def install_command(
 
 
 def _install_client(place: Place, settings: Settings, *, yes: bool, history: bool) -> None:
-    """Install into one client."""
     name = place.client.name
     if place.project is not None and describe_install(replace(place, project=None)).hooks:
         raise UsageError(f"{name} has the hooks for every project already: they would be run twice in this one")

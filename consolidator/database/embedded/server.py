@@ -11,11 +11,11 @@ import shutil
 import threading
 from pathlib import Path
 
-from consolidator.database.embedded import binaries, cluster, keeper_process, postmaster, startup, unavailable
+from consolidator.database.embedded import binaries, cluster, keeper_process, startup, unavailable
 from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import Cluster
 from consolidator.database.embedded.file_locks import ServerLocks
-from consolidator.database.embedded.postmaster import Postmaster
+from consolidator.database.embedded.startup import Postmaster
 from consolidator.database.roles import READER, WRITER
 from consolidator.errors import DatabaseUnavailable
 
@@ -141,7 +141,7 @@ class EmbeddedServer:
         if not self._locks.starting.is_current() or not self._is_last():
             self._locks.users.release()
             return False  # others still use it; or the home is gone, and the keeper stops the server
-        server = postmaster.find_server(self._cluster)
+        server = startup.find_server(self._cluster)
         if server is not None:
             keeper_process.stop_server(server.process)
         startup.wait_keeper_ended(self._cluster)
@@ -162,5 +162,5 @@ class EmbeddedServer:
 def _remove_abandoned() -> None:
     """Remove clusters of temporary homes that are gone, as tests leave them that are killed, once no server runs."""
     for abandoned in cluster.list_abandoned():
-        if postmaster.find_server(abandoned) is None:
+        if startup.find_server(abandoned) is None:
             shutil.rmtree(abandoned.data.parent, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Starts a cluster's server, or joins the running one; the caller holds the `starting` lock throughout.
 
-First starts, joins and restarts all go through `ensure_running`.
+First starts, joins and restarts all go through `ensure_running`. A running server is told from any other process that
+reuses its pid.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -18,13 +20,70 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from consolidator.database.embedded import keeper_process, postmaster, sockets, unavailable
+from consolidator.database.embedded import keeper_process, sockets, unavailable
 from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import USER, Cluster, environment, role_passwords, save_role_passwords
 from consolidator.database.embedded.file_locks import FileLock, ServerLocks
-from consolidator.database.embedded.postmaster import Postmaster
 from consolidator.database.roles import READER, WRITER, create_login
 from consolidator.errors import DatabaseUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A server that is running, starting or stopping."""
+
+    process: psutil.Process
+    status: str  # starting, stopping, ready
+    socket: Path | None  # its directory; None until it has one
+
+
+def find_server(cluster: Cluster) -> Postmaster | None:
+    """Return the server of a cluster if it is alive."""
+    lines = _read_lock_file(cluster.data)
+    if len(lines) < 2 or not lines[0].isdigit():
+        return None
+    directory = Path(lines[1])
+    if directory.exists() and not directory.samefile(cluster.data):
+        return None  # the file is part of a copy of another home
+    process = _find_process(int(lines[0]), lines[1], cluster.owner.uid)
+    if process is None:
+        return None
+    socket = Path(lines[4]) if len(lines) > 4 and lines[4] else None
+    return Postmaster(process, lines[7].strip() if len(lines) > 7 else "starting", socket)
+
+
+def remove_stale_lock_file(cluster: Cluster) -> None:
+    """Remove a dead server's lock file if its pid was reused: PostgreSQL would take that process for a server.
+
+    Call it only after `find_server` has found none. PostgreSQL itself handles a pid that is free; and if a backend has
+    outlived its server, the shared memory it holds still keeps a second server out.
+    """
+    lines = _read_lock_file(cluster.data)
+    if not lines or not lines[0].isdigit() or psutil.pid_exists(int(lines[0])):
+        (cluster.data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _read_lock_file(data: Path) -> list[str]:
+    """Return postmaster.pid: pid, data directory, start, port, socket directory, address, memory, status."""
+    try:
+        fd = os.open(data / "postmaster.pid", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return []
+    with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(16384).split("\n")
+
+
+def _find_process(pid: int, data: str, uid: int) -> psutil.Process | None:
+    """Return the process if it is a server of that data directory and user; psutil remembers its start time."""
+    try:
+        process = psutil.Process(pid)
+        words = process.cmdline()  # empty for a zombie
+        if not words or os.path.basename(words[0]) != "postgres" or process.uids().real != uid:
+            return None
+        return process if data in words else None
+    except psutil.Error:
+        return None
+
 
 DATABASE = "consolidator"
 MAX_ATTEMPTS = 5  # a server may stop or die while it is looked at
@@ -47,7 +106,7 @@ def ensure_running(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> 
     """Return the running server, a DSN, and the server's version; start the server if it is not running."""
     refusal = "it ended during the attempt to join it"
     for _ in range(MAX_ATTEMPTS):
-        server = postmaster.find_server(cluster)
+        server = find_server(cluster)
         if server is not None and _is_usable(server, cluster):
             _ensure_keeper(server, cluster, locks)
             server = _wait_ready(cluster)
@@ -108,7 +167,7 @@ def _start_server(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> P
     try:
         while True:
             keeper.acquire_exclusive(SHUTDOWN_SECONDS)  # the keeper of an earlier server ends right after it
-            postmaster.remove_stale_lock_file(cluster)
+            remove_stale_lock_file(cluster)
             socket = sockets.ensure_directory(cluster.identity, cluster.home, cluster.owner)
             sockets.remove_leftovers(socket)
             begin = cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
@@ -188,7 +247,7 @@ def _wait_ready(cluster: Cluster) -> Postmaster | None:
     try:
         while time.monotonic() < deadline:
             ended = keeper.try_exclusive()
-            server = postmaster.find_server(cluster)
+            server = find_server(cluster)
             if server is not None and server.status == "ready":
                 return server
             if ended:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.agents.google_parts import draft_parts, draft_response, split_prompt
+from consolidator.formats.agents.gemini import draft_parts, draft_response, split_prompt
 from consolidator.formats.base import Item, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.formats.base import ItemKeys, ItemName, hash_content
-from consolidator.formats.claude_code.background import NOTIFICATION, draft_asked_end, draft_notified_end, find_task
-from consolidator.formats.claude_code.tool_results import draft_answers, draft_denial, draft_result, is_user_denial
+from consolidator.formats.claude_code.tool_results import (
+    NOTIFICATION,
+    draft_answers,
+    draft_asked_end,
+    draft_denial,
+    draft_notified_end,
+    draft_result,
+    find_task,
+    is_user_denial,
+)
 from consolidator.formats.claude_code.user_text import (
     EventDraft,
     draft_decision,

@@ -17,12 +17,11 @@ from typing import Any
 from consolidator.formats.base import Item, ItemKeys, Problem, Skipped
 from consolidator.formats.codex import items
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.drafts import Drafts, object_of
+from consolidator.formats.common.drafts import SIGNALS, Drafts, object_of
 from consolidator.formats.common.fields import describe_shape
 from consolidator.formats.common.json_parsing import parse_container
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import PACKED, find_files
-from consolidator.formats.common.outcome import SIGNALS
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 

@@ -218,7 +218,6 @@ class ChatRecord:
 
 
 def _find_goal(record: Mapping[str, Any]) -> str | None:
-    """Return the goal of a record's task."""
     info = record.get("info")
     task = info.get("task") if isinstance(info, Mapping) else None
     holders = (record, task if isinstance(task, Mapping) else {})
@@ -227,7 +226,6 @@ def _find_goal(record: Mapping[str, Any]) -> str | None:
 
 
 def _find_tools(record: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of a record's tools."""
     tools = record.get("tools") or record.get("functions")
     if not isinstance(tools, list):
         return None

@@ -104,7 +104,6 @@ def _is_message(value: Any) -> bool:
 
 
 def _find_messages(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the messages of a record, or None."""
     for key in _MESSAGE_KEYS:
         messages = value.get(key)
         if isinstance(messages, list) and (_is_message(messages[0]) if messages else key in ("messages", "traj")):

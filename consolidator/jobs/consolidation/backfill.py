@@ -15,7 +15,7 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.learning import FoldStates
+from consolidator.jobs.consolidation.learning import FoldStates, ReadResult
 from consolidator.jobs.consolidation.persistence import (
     derive_again,
     lock_for_rederiving,
@@ -35,19 +35,17 @@ from consolidator.jobs.ledger import (
     resume_or_start_run,
     session_title,
 )
-from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.agent_merge import lock_lessons, merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
-from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import session_context
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.calls import digests, scopes
 from consolidator.store.log import events
-from consolidator.store.memory import rederive
-from consolidator.store.memory.rederive import MatchingSession, PublishedItem, load_published
+from consolidator.store.memory import derived
+from consolidator.store.memory.derived import MatchingSession, PublishedItem, load_published
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
@@ -63,7 +61,7 @@ class Backfill(JobContext):
     async def _find_sessions(self) -> list[MatchingSession]:
         async with self.database.connection() as conn:
             chosen = self.session_filter
-            matching = await rederive.list_sessions(conn, **chosen.bounds(), include_learned=chosen.rederives)
+            matching = await derived.list_sessions(conn, **chosen.bounds(), include_learned=chosen.rederives)
         if not matching and self.session_filter.session:
             raise NotFound(f"session {self.session_filter.session} has nothing to read; --reprocess reads it again")
         return matching
@@ -95,7 +93,7 @@ class Backfill(JobContext):
             await lock_lessons(conn, with_news)
             for agent in with_news:
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
-                await rederive.delete_unsupported(conn, agent)
+                await derived.delete_unsupported(conn, agent)
 
             after = await load_published(conn)
             raise psycopg.Rollback
@@ -256,7 +254,7 @@ async def _retry_session(
         learned = len(sources.intersection(readable))
         step = unit.progress(learned=learned, nothing=len(readable) - learned, dead=len(seqs) - len(readable))
         await record_progress(conn, [unit], [step])
-        await rederive.stamp_events(conn, session, seqs=readable, run_id=unit.run_id, now=now)
+        await derived.stamp_events(conn, session, seqs=readable, run_id=unit.run_id, now=now)
 
 
 async def _learn_again(

@@ -26,7 +26,7 @@ from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.store.nights import extraction, runs
+from consolidator.store.nights import model_calls, runs
 from consolidator.store.sessions import sessions
 
 
@@ -40,14 +40,14 @@ class LateExtraction(WindowReader):
     async def save(self, conn: Connection, unit: Unit, window: ReadWindow) -> None:
         """Store what was read, and stamp what waited for it."""
         session, read, upto = window.session, window.read, max(window.upto, window.after)
-        if not await extraction.advance_watermarks(conn, [(session.id, session.extracted_to, upto)]):
+        if not await model_calls.advance_watermarks(conn, [(session.id, session.extracted_to, upto)]):
             raise WatermarkMoved
         await save_extracted(conn, [(session, read)], run_id=unit.run_id)
         now = self.database.clock.now()
         await runs.add_dead_letters(conn, unit.run_id, session=session.id, failures=read.failed_events, now=now)
         if session.awaits_model:
             await stamp_waiting(conn, session, upto=upto, run_id=unit.run_id, now=now)
-            await extraction.finish_waiting(conn, session.id)
+            await model_calls.finish_waiting(conn, session.id)
 
 
 MAX_SESSIONS = 64  # of one unit
@@ -68,10 +68,10 @@ class ReadAhead:
     async def list_units(self) -> list[str]:
         """Return the units, as they are now."""
         async with self.database.connection() as conn:
-            late = await extraction.list_unread_sessions(conn)
+            late = await model_calls.list_unread_sessions(conn)
             due = [session.id for session in await sessions.list_due(conn)]
             ids = set(late + due) if self.only is None else set(self.only).intersection(late + due)
-            self._members = await extraction.list_shareable(conn, sorted(ids), size=MAX_SESSIONS)
+            self._members = await model_calls.list_shareable(conn, sorted(ids), size=MAX_SESSIONS)
         self.titles |= {first: f"{len(ids)} sessions together" for first, ids in self._members.items()}
         return list(self._members)
 

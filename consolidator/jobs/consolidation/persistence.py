@@ -9,24 +9,22 @@ from dataclasses import asdict, fields
 from datetime import datetime
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
+from consolidator.jobs.consolidation.learning import FoldStates, ReadResult, WindowResult
 from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.models.digest import DigestRow, ErrorRecordRow
-from consolidator.models.session import SessionRow
-from consolidator.models.steer import SteerRow, TaskOutcomeRow
+from consolidator.models.session import SessionRow, SteerRow, TaskOutcomeRow
 from consolidator.store.calls import digests, error_records, scopes
-from consolidator.store.facts import facts, steering
+from consolidator.store.facts import facts
 from consolidator.store.log import events
-from consolidator.store.memory import rederive
-from consolidator.store.nights import extraction, runs
+from consolidator.store.memory import derived
+from consolidator.store.nights import model_calls, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
 from consolidator.store.search import index
@@ -76,7 +74,7 @@ async def commit_windows(
         for span, window, (_, result) in zip(spans, windows, learned, strict=True)
     ]
     await events.stamp(conn, learned_spans, run_id=run_id, now=now)
-    await extraction.advance_watermarks(
+    await model_calls.advance_watermarks(
         conn, [(window.session.id, window.session.extracted_to, window.stamped_to) for window in windows if window.read]
     )
 
@@ -111,7 +109,7 @@ async def save_memory(
         marks = [mark for _, result in learned for mark in result.steering]
         steers = [mark for mark in marks if isinstance(mark, SteerRow)]
         outcomes = [mark for mark in marks if isinstance(mark, TaskOutcomeRow)]
-        await steering.save(conn, steers, outcomes, run_id=run_id)
+        await facts.save_steers(conn, steers, outcomes, run_id=run_id)
 
 
 async def derive_again(
@@ -127,7 +125,7 @@ async def derive_again(
     """Yield what a session's learned events teach, stored in place of what they taught before; stamp nothing."""
     chosen = {"digest": digest, "errors": errors, "candidates": candidates}
     after = session.pruned_to
-    await rederive.delete_derived(conn, session.id, after=after, **chosen)
+    await derived.delete_derived(conn, session.id, after=after, **chosen)
     async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=session.consolidated_to):
         await save_memory(conn, [(session, result)], run_id=run_id, **chosen)
         yield result
@@ -151,7 +149,7 @@ async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, run
 async def settle_waiting(database: Database, run_id: str, only: list[str] | None = None) -> None:
     """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
     async with database.connection() as conn:
-        waiting = await extraction.list_waiting(conn)
+        waiting = await model_calls.list_waiting(conn)
     for session_id in waiting:
         if only is not None and session_id not in only:
             continue
@@ -160,7 +158,7 @@ async def settle_waiting(database: Database, run_id: str, only: list[str] | None
             for session in await sessions.get_each(conn, [session_id]):
                 if not session.awaits_model:  # another process was first
                     continue
-                await extraction.stop_waiting(conn, session_id)
+                await model_calls.stop_waiting(conn, session_id)
                 now = database.clock.now()
                 await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)
 

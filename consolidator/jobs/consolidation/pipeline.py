@@ -21,9 +21,9 @@ from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.store.calls import digests, scopes
 from consolidator.store.log import seals
-from consolidator.store.memory import rederive
-from consolidator.store.nights import extraction, model_calls, runs
-from consolidator.store.sessions import checkouts, sessions
+from consolidator.store.memory import derived
+from consolidator.store.nights import model_calls, runs
+from consolidator.store.sessions import projects, sessions
 from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:  # what asks a model is loaded where there is one
@@ -151,7 +151,7 @@ class Night:
     async def _add_late_extraction(self) -> int:
         """Have the model read what was consolidated before there was one."""
         async with self.ledger.database.connection() as conn:
-            late = await extraction.list_unread_sessions(conn)
+            late = await model_calls.list_unread_sessions(conn)
         if self.only is not None:
             late = [session for session in late if session in set(self.only)]
         await self.ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)
@@ -224,9 +224,9 @@ async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsu
 def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> Phase:
     async def add_units() -> int:
         async with ledger.database.transaction() as conn:
-            if memories := await checkouts.list_strayed_memories(conn):
+            if memories := await projects.list_strayed_memories(conn):
                 await scopes.lock_agents(conn, memories)
-                await checkouts.unite(conn)
+                await projects.unite(conn)
             agents = await scopes.list_agents_with_news(
                 conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
             )
@@ -241,7 +241,7 @@ def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupporte
                 await derive_outdated_errors(conn, agent, run_id=run_id)
                 changes = await merge_agent(conn, agent, run_id=run_id, now=now, settings=ledger.settings)
                 if delete_unsupported:
-                    changes.add("facts or solutions", "retired", await rederive.delete_unsupported(conn, agent))
+                    changes.add("facts or solutions", "retired", await derived.delete_unsupported(conn, agent))
                     await indexer.index_facts(conn, agent)
                 await record_progress(conn, [unit], [unit.progress()])
                 await runs.set_note(conn, run_id, unit.kind, agent, changes.summarize() or None)

@@ -25,7 +25,7 @@ from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.session import SessionRow
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, revisions
-from consolidator.store.memory import rederive
+from consolidator.store.memory import derived
 from consolidator.store.nights import runs
 
 MAX_LISTED_EVENTS = 20  # events that a unit's note names
@@ -70,7 +70,7 @@ async def read_again(job: JobContext, choice: SessionFilter, model: str) -> dict
     arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
     database = job.database
     async with database.transaction() as conn:
-        chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
+        chosen = await derived.list_sessions(conn, **choice.bounds(), include_learned=True)
         draft = await revisions.open_draft(conn, model=model, choice=arguments, now=database.clock.now())
     ledger = job.become(Ledger)
     await resume_or_start_run(ledger, {**arguments, "model": model})

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
+from consolidator.jobs.consolidation.learning import FoldStates, ReadResult, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.memory.facts.candidates import BACKGROUND_EVENTS, session_context
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

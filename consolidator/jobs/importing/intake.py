@@ -34,8 +34,9 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
-from consolidator.store.sessions import checkouts, sessions
+from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import link_imported, set_past
+from consolidator.store.sessions.projects import add_each, find_projects
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -199,7 +200,7 @@ class Intake:
         await self._drop_copies()
         if len(self._checkouts.repositories) > self._noted:
             async with self.database.transaction(flushed=False) as conn:
-                await checkouts.add_each(conn, self._checkouts.repositories)
+                await add_each(conn, self._checkouts.repositories)
             self._noted = len(self._checkouts.repositories)
         if self._buffers:
             await self._write_storable(self._buffers)
@@ -408,7 +409,7 @@ class Intake:
         """
         roots: list[dict[str, Any]] = []
         named = {session.project for _, origin, file in opened if (session := file.sessions[origin]).project}
-        projects = await checkouts.find_projects(conn, sorted(named))
+        projects = await find_projects(conn, sorted(named))
         for session_id, origin, file in opened:
             if session_id in own:
                 continue
@@ -428,7 +429,6 @@ class Intake:
         await sessions.open_roots(conn, roots, now=now)
 
     def _session_columns(self, session_id: str, session: ForeignSession, root: str, own: set[str]) -> dict[str, Any]:
-        """Return a session's columns."""
         columns = {
             "id": session_id,
             "origin": escape(f"{self.name}:{session.origin}"),

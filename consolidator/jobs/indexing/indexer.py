@@ -19,9 +19,8 @@ from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, p
 from consolidator.memory.text.words import count_words
 from consolidator.models.digest import EpisodeRow
 from consolidator.models.session import SessionRow
-from consolidator.store.search import index, postings, scope_sizes
-from consolidator.store.search.index import ScopedFactRow, UnindexedFactRow
-from consolidator.store.search.postings import Posting
+from consolidator.store.search import index, scope_sizes
+from consolidator.store.search.index import Posting, ScopedFactRow, UnindexedFactRow
 from consolidator.store.search.scope_sizes import ScopeCounts, SearchScope
 
 ScopeT = TypeVar("ScopeT", SearchScope, int)
@@ -90,7 +89,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
             number += 1
 
     await index.save_episodes(conn, rows)
-    await postings.add_postings(conn, documents.postings)
+    await index.add_postings(conn, documents.postings)
     await scope_sizes.add_counts(conn, documents.sum_by_scope())
 
 
@@ -115,7 +114,7 @@ async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = 
         numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in unindexed])
         for fact in unindexed:
             documents.add(FACT, numbers[fact.id], _fact_scope(fact), fact.text)
-        await postings.add_postings(conn, documents.postings)
+        await index.add_postings(conn, documents.postings)
         await scope_sizes.add_counts(conn, documents.sum_by_scope())
     await scope_sizes.compact_counts(conn, agent)
 
@@ -145,7 +144,7 @@ async def _remove(conn: Connection, agent: str, kind: str, removed: Sequence[tup
     for number, scope, text in removed:
         documents.add(kind, number, scope, text)
     # A document without postings, as while the index is being rebuilt, is counted in no scope.
-    indexed = await postings.remove_postings(conn, documents.postings)
+    indexed = await index.remove_postings(conn, documents.postings)
     await scope_sizes.subtract_counts(conn, agent, documents.sum_by_scope(indexed))
 
 
@@ -182,5 +181,5 @@ async def _restore(conn: Connection, kind: str, restored: Sequence[IndexedDocume
         documents.add(kind, number, scope, text)
     moved = {number: scope.number for number, indexed, scope, _ in restored if indexed != scope.number}
     await index.move_documents(conn, kind, moved)
-    added = await postings.add_missing_postings(conn, documents.postings)
+    added = await index.add_missing_postings(conn, documents.postings)
     await scope_sizes.add_counts(conn, documents.sum_by_scope(added))

@@ -21,7 +21,7 @@ from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.recall.block import Section, lesson_item, render_block
 from consolidator.models.audience import OWNER
 from consolidator.store.memory import lessons
-from consolidator.store.sessions import checkouts
+from consolidator.store.sessions import projects
 
 DIRECTORY, FILE, WARNED = "hooks", "warnings", "warned"  # below the home; the last is what the hook has said
 MAX_BYTES = 64 << 10
@@ -42,7 +42,7 @@ async def write_warnings(database: Database, home: Path) -> None:
         return
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-        others = await checkouts.list_others(conn, None)
+        others = await projects.list_others(conn, None)
     shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
     places = [(row, row.project) for row in shown]
     places += [(row, directory) for row in shown for project, directory in others if project == row.project]

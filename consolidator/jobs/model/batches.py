@@ -18,8 +18,8 @@ from ulid import ULID
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelUnavailable
 from consolidator.jobs.model.calls import charge
-from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, ModelReply, classify_error, create_client, read_completion
+from consolidator.llm.protocol import ResponseTooLarge
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow

@@ -25,10 +25,10 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
+from consolidator.jobs.consolidation.learning import ReadResult
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.prior import KNOWN_SHARE, Prior, load_held
-from consolidator.jobs.model.read_result import ReadResult
 from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact

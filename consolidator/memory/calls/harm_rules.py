@@ -64,8 +64,9 @@ KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     tsgo tsc tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro ng nx turbo lerna
     webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss stylelint biome
     oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon concurrently rimraf
-    vue-tsc npm-check-updates depcheck tsup c8 nyc ava markdownlint openapi-typescript graphql-codegen wrangler vercel
-    netlify firebase serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn
+    vue-tsc npm-check-updates depcheck tsup c8 nyc ava markdownlint markdownlint-cli markdownlint-cli2
+    openapi-typescript graphql-codegen wrangler vercel netlify firebase
+    serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn
     gunicorn jupyter poetry build twine pip-audit bandit coverage sphinx-build mkdocs sqlfluff yamllint ansible-lint
     ty oxfmt alembic cookiecutter create-react-app create-next-app create-vite changeset semantic-release
     """

@@ -206,7 +206,8 @@ def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
             link = "&&"
         elif kind == "command":
             assignments = _assignments(node, source)
-            for command in _unwrap_command(_command_words(node, source), redirections, link, level):
+            words = [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
+            for command in _unwrap_command(words, redirections, link, level):
                 yield replace(command, assignments=(*assignments, *command.assignments)) if assignments else command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
@@ -235,11 +236,6 @@ def _redirection(node: Node, source: str) -> str:
     if node.type == "herestring_redirect":
         return "<<<"
     return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
-
-
-def _command_words(node: Node, source: str) -> list[str]:
-    """Return the words of a command, without quotes; assignments are left out."""
-    return [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
 
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:
@@ -288,7 +284,10 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         if is_runner or program in shell_programs.PROVIDERS:
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
-        wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
+        task = (
+            _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
+        )
+        wrappers = (*wrappers, f"{program} {task}".strip())
     yield replace(
         _build_command(words, redirections, link),
         assignments=tuple(assignments),
@@ -320,13 +319,14 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         return inner or None
     if is_unknown_wrapper(program, rest):
         return rest[1:] if rest[0] in _PASSED_ON else rest
-    for position, word in enumerate(rest[:3]):
-        values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
-        if "" not in values:
-            return _skip_options(rest[position + 1 :], values, 0) or None
-        if not word.startswith("-"):
-            break
-    return None
+    task = _task_words(program, rest)
+    runs = shell_programs.RUNNERS.get(program, {})
+    return _skip_options(task[1:], runs[task[0]], 0) or None if task and task[0] in runs else None
+
+
+def _task_words(program: str, rest: list[str]) -> list[str]:
+    """Return the words of a program from its subcommand on."""
+    return _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)
 
 
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
@@ -392,7 +392,8 @@ def _is_subcommand(program: str, name: list[str], word: str) -> bool:
     if not name:
         if program in shell_programs.SUBCOMMAND_PROGRAMS:
             return True
-        return program not in shell_programs.PLAIN_PROGRAMS and word in shell_programs.SUBCOMMAND_VERBS
+        verb = word if "." in word else word.partition("-")[0]  # of `validate-todo`
+        return program not in shell_programs.PLAIN_PROGRAMS and verb in shell_programs.SUBCOMMAND_VERBS
     return len(name) == 1 and (
         (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
     )

@@ -57,13 +57,13 @@ WRAPPED_PROGRAMS = SUBCOMMAND_PROGRAMS | word_set(  # that show, as the first op
 # Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
 SUBCOMMAND_VERBS = word_set(
     """
-    add apply archive auth build bump bundle cancel check clean clone close commit config configure connect copy
-    create delete deploy describe destroy diff disable doctor down drop edit enable eval exec export fetch find
-    fix format generate get help import info init inspect install lint list load lock log login logout logs ls
-    merge migrate new open outdated pack plan prune publish pull push query ready rebuild release reload remove
-    rename reset restart restore resume rm rollback run save scan search seed send serve set setup show start stat
-    status stop submit switch sync tag test uninstall unlock up update upgrade upload validate verify version view
-    watch whoami
+    add apply archive auth build bump bundle cancel check clean clippy clone close codegen commit compare config
+    configure connect copy create delete deploy describe destroy diff disable doctor down drop edit enable eval exec
+    export fetch find fix fmt format generate get help import info init inspect install lint list load lock log login
+    logout logs ls merge migrate new open outdated pack plan prune publish pull push query ready rebuild release
+    reload remove rename reset restart restore resume rm rollback run save scan search seed send serve set setup show
+    start stat status stop submit switch sync tag test typecheck uninstall unlock up update upgrade upload validate
+    verify version view watch whoami
     """
 )
 

@@ -21,6 +21,7 @@ _BOOKKEEPING_TOOLS = re.compile(  # of the harness: they do none of the work
     r"|agent(?:outputtool)?|(?:spawn|wait|close)_agent|askuserquestion|request_user_input|toolsearch|skill|slashcommand"
     r"|(?:kill|bash)(?:shell|bash|output)|(?:enter|exit)worktree|write_stdin|structuredoutput|schedulewakeup|think\w*"
 )
+POLLING_TOOLS = re.compile(r"(?:kill|bash)(?:shell|bash|output)|write_stdin|task(?:output|stop)|agentoutputtool")
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
 SETTING_KEYS = re.compile(

@@ -13,8 +13,7 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import peer_of_stranger
 from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
-from consolidator.models.session import SessionRow
-from consolidator.models.steer import SteerOutcome
+from consolidator.models.session import SessionRow, SteerOutcome
 
 if TYPE_CHECKING:
     from consolidator.memory.facts.questions.transcript import TranscriptLine

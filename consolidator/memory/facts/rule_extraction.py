@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from consolidator.memory.calls.approvals import describe_approval
+from consolidator.memory.calls.tool_values import describe_approval
 from consolidator.memory.facts.candidates import (
     ENDING_SUBJECT,
     ENDINGS,
@@ -30,8 +30,8 @@ from consolidator.memory.facts.remembered import as_sentence, read_received, rea
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.quotations import quoted_text
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
+from consolidator.memory.text.pasted import quoted_text
 from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -11,7 +11,7 @@ from consolidator.memory.facts.candidates import Candidate, hash_texts
 from consolidator.models.event import Event
 from consolidator.models.fact import CitedCandidateRow
 from consolidator.models.payload import EventType
-from consolidator.models.steer import SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
+from consolidator.models.session import SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
 
 _OUTCOMES: dict[str, SteerOutcome] = {"success": "succeeded", "failure": "failed"}  # any other one tells nothing
 

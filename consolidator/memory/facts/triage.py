@@ -58,9 +58,10 @@ def triage_candidates(
         decision = _decide_by_code(candidate, facts)
         options = () if decision else _likely_options(candidate, facts, (near or {}).get(candidate.id, {}))
         if decision is None and not options:
-            decision = Decision(
-                candidate.id, "add", None, BY_CODE, "nothing like it is known", _likeness_to_forgotten(candidate, facts)
-            )
+            # What resembles a forgotten fact is for a person to decide; its words are repeated and shown to no model.
+            alike = next((fact.id for fact in facts if fact.forgotten and _is_related(candidate, fact, 0.0)), None)
+            flag = alike and f"it resembles what a person had forgotten or corrected: {alike}"[:MAX_REASON_CHARS]
+            decision = Decision(candidate.id, "add", None, BY_CODE, "nothing like it is known", flag)
         if decision is None:
             triage.unclear.append(UnclearCandidate(candidate, options))
         else:
@@ -143,17 +144,6 @@ def _excludes(candidate: Candidate, fact: ExistingFact) -> bool:
         and not is_denial
         and not is_over
     )
-
-
-def _likeness_to_forgotten(candidate: Candidate, facts: Sequence[ExistingFact]) -> str | None:
-    """Return the flag of a candidate that resembles what a person told memory to forget, for a person to decide.
-
-    Its words are not repeated, and no model is shown them.
-    """
-    for fact in facts:
-        if fact.forgotten and _is_related(candidate, fact, 0.0):
-            return f"it resembles what a person had forgotten or corrected: {fact.id}"[:MAX_REASON_CHARS]
-    return None
 
 
 def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:

@@ -15,8 +15,7 @@ from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
-from consolidator.memory.lessons.headlines import lacking_key
-from consolidator.memory.lessons.history import Cases, History, TracedSession, code, failed_segment, most_common
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
@@ -27,7 +26,6 @@ Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
-MIN_CURED = 0.5  # of the failures for want of something, after which the program worked as another one runs it
 MAX_REASON = 90  # characters
 MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
@@ -35,8 +33,6 @@ _MISSING = "no such file"
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_PLAIN_RUNNER = re.compile(r"(?:[A-Za-z][\w.]* ){1,3}")  # no option, which may name a package, and no assignment
-MAX_KEY = 120
 _KINDS = ("wrapper", "program", "skill", "flag", "path", "lone")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
@@ -100,7 +96,7 @@ def learn_always_failing(history: History) -> list[Lesson]:
     """Return what never worked here, or of flags mostly failed; what one explains is no evidence of another."""
     uses = _collect(history)
     explained: set[tuple[str, int]] = set()
-    lessons = list(_learn_runners(history))
+    lessons = []
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
         failures = [failure for failure in uses[key].failures if failure.id not in explained]
         headline = _find_headline(history, key, uses[key], failures)
@@ -134,35 +130,6 @@ def _is_of_shell(call: TracedCall) -> bool:
     texts = [headline.text for headline in call.headlines]
     lost = _LOSES_PATH.search(call.line) and any(map(missing_command, texts))
     return bool(lost) or any(OF_SHELL.search(text) for text in texts)
-
-
-def _learn_runners(history: History) -> Iterator[Lesson]:
-    """Yield what runs a program so that it finds what it lacks alone, whatever the name of that."""
-    failures: dict[tuple[str, str], Cases] = defaultdict(Cases)
-    cures: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for session, position, call in ((s, n, call) for s in history.sessions for n, call in enumerate(s.calls)):
-        failed = failed_segment(call)
-        lacks = next((key for headline in call.headlines if (key := lacking_key(headline)) is not None), None)
-        if failed is None or failed.called is None or lacks is None:
-            continue
-        failures[failed.called, lacks].add(session, call)
-        later = [s for each in session.calls[position + 1 : position + 3] for s in each.segments if s.ok and s.wrappers]
-        cure = next((s for s in later if s.operation == failed.operation and not s.is_hostile), None)
-        if cure is not None and cure.bare_call not in (None, failed.bare_call) and _PLAIN_RUNNER.fullmatch(cure.prefix):
-            cures[failed.called, lacks][cure.bare_call] += 1
-    for (program, lacks), cases in sorted(failures.items()):
-        counts = cures[program, lacks]
-        if len(cases.roots) >= MIN_SESSIONS and counts.total() >= MIN_CURED * len(cases):
-            instead = most_common(counts)
-            yield cases.build_lesson(
-                "always_fails",
-                f"runner {program} {lacks}"[:MAX_KEY],
-                f"{code(instead)} finds what {code(program)} does not ({counts[instead]} of {len(cases)} times).",
-                3.0 * len(cases),
-                failures=len(cases),
-                instead=instead,
-                match={"kind": "program", "program": program, "headline": lacks},
-            )
 
 
 def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
@@ -213,7 +180,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     always = "mostly" if uses.successes else "always"
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
-        line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed){cure}."
+        line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} failed){cure}."
     elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
         line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
     elif kind == "lone":
@@ -294,12 +261,12 @@ def _is_missing(failures: Collection[_Failure]) -> bool:
 
 
 def _replaces(segment: Segment, missing: Segment) -> bool:
-    """Whether a program is given the words of a missing one, or code as that was, in its place."""
+    """Whether a program is given the words of a missing one, or code as that was, also by a here-document."""
     if segment.is_trivial or segment.program == missing.program:
         return False
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
-    return bool(others) and (words == others or (is_code and segment.program.startswith(missing.program[:3])))
+    return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, PLAIN_PROGRAMS
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
@@ -23,8 +24,8 @@ from consolidator.memory.lessons.history import (
     most_common,
     segment_purpose,
 )
-from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import FORMAT_CHECK, TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.lesson import OTHERS, Lesson
+from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, TRANSPARENT_WRAPPERS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
@@ -33,9 +34,13 @@ MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
+MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
 MAX_USUAL_CALL = 60  # characters
 MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
+MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such purpose, and of all sessions
+_NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | {"git"}  # as every project runs them
+_ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
@@ -44,6 +49,7 @@ _TITLES = {
     "test": "Tests",
     "lint": "Lint",
     "format": "Format",
+    FORMAT_CHECK: "Format check",
     "typecheck": "Type check",
     "build": "Build",
     "run": "Run",
@@ -62,6 +68,7 @@ class _Command:
     failed: int = 0
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
+    callers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by call, the lineage roots
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
     places: Counter[str] = field(default_factory=Counter)  # where it worked
     failed_places: Counter[str] = field(default_factory=Counter)
@@ -71,6 +78,12 @@ class _Command:
         """Return how often it worked, if anything tells, and more, in brackets."""
         counts = [f"worked {len(self.worked)} of {len(self.worked) + self.failed}"] * self.is_judged
         return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it worked again and again, in an environment that is not one session's own."""
+        works = len(self.worked) >= MIN_SESSIONS and len(self.worked) > self.failed
+        return self.is_judged and works and "=" not in most_common(self.prefixes)
 
     @property
     def home(self) -> str | None:
@@ -104,7 +117,10 @@ class _Command:
     def usual_call(self, operation: str) -> str:
         """Return the call that is often made; where calls differ the operation with what it needs before it."""
         prefix = most_common(self.prefixes)
-        calls = Counter({call: n for call, n in self.calls.items() if not _FILE.search(call.removeprefix(prefix))})
+        is_general = {call: not _FILE.search(call.removeprefix(prefix)) for call in self.calls}
+        calls = Counter({call: n for call, n in self.calls.items() if is_general[call]}) or Counter(
+            {call: n for call, n in self.calls.items() if len(self.callers[call]) >= MIN_TARGET_SESSIONS}
+        )
         call = most_common(calls) if calls else ""
         is_only = calls[call] == self.calls.total() >= MIN_SESSIONS
         is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total())
@@ -116,6 +132,7 @@ def learn_commands(history: History) -> list[Lesson]:
     commands = _collect(history)
     return [
         *_purposes(commands),
+        *_others(commands, len({session.root for session, call in history.calls() if call.kind == "shell"})),
         *_first_runs(history),
         *_unmended(history),
         *_commit_checks(history),
@@ -139,6 +156,7 @@ def _collect(history: History) -> dict[str, _Command]:
                 command.prefixes.update([segment.bare_call.removesuffix(operation)] if segment.bare_call else [])
                 if segment.shown is not None:
                     command.calls[segment.shown] += 1
+                    command.callers[segment.shown].add(session.root)
                 command.places.update(_places(session, call, segment))
                 if len(call.segments) == 1 and call.seconds is not None:
                     command.seconds.append(call.seconds)
@@ -160,12 +178,14 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose in _TITLES and len(command.worked.roots) >= MIN_SESSIONS and command.prefixes:
+        if purpose in _TITLES and command.worked.roots and command.prefixes:
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
         command = commands[best]
         sessions = len(command.worked.roots)
+        if sessions < MIN_SESSIONS and not command.is_steady:
+            continue
         often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
             f"; also {code(commands[name].usual_call(name))}{commands[name].where}{commands[name].figures()}"
@@ -173,11 +193,12 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
+        once = "in 1 session" if sessions < MIN_SESSIONS else ""
         call, homes = command.usual_call(best), command.homes
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{command.where}{command.figures(lasting)}{command.nowhere}{also}.",
+            f"{_TITLES[purpose]}: {code(call)}{command.where}{command.figures(lasting, once)}{command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
@@ -189,6 +210,30 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
             },
             directory=command.home,
             seconds=seconds,
+        )
+
+
+def _others(commands: dict[str, _Command], sessions: int) -> Iterator[Lesson]:
+    """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
+    needed = max(MIN_OTHER_SESSIONS, MIN_OTHER_SHARE * sessions)
+    often: dict[str, _Command] = {}
+    for operation, command in commands.items():
+        program = operation.split(" ", 1)[0]
+        is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.prefixes
+        call = command.usual_call(operation) if is_usual and program not in _NO_OTHERS else program
+        is_told = " " in call and (call != operation or program not in NO_TASKS)
+        if is_told and not _ONLY_ASKS.search(call):
+            often[call] = command
+    if often:
+        calls = sorted(often, key=lambda call: (-len(often[call].worked.roots), call))[:MAX_OTHERS]
+        shown = (f"{code(call)}{often[call].where} ({len(often[call].worked.roots)} sessions)" for call in calls)
+        cases = Cases([case for call in calls for case in often[call].worked.members])
+        yield cases.build_lesson(
+            "command",
+            OTHERS,
+            f"Often run here, too: {', '.join(shown)}.",
+            1.0 * len(often[calls[0]].worked.roots),
+            successes=len(cases),
         )
 
 
@@ -294,7 +339,7 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             "commit_check",
             "git commit",
             f"The commit hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
-            "commits were refused).",
+            "refused).",
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],

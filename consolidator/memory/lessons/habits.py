@@ -95,7 +95,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield cancelled.build_lesson(
             "harness",
             "cancelled calls",
-            f'Of parallel calls one failure cancels the others ("Sibling tool call errored", {len(cancelled)} times): '
+            f'One failure cancels its parallel calls ("Sibling tool call errored", {len(cancelled)} times): '
             "chain checks in one command.",
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
@@ -128,8 +128,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield short.build_lesson(
             "harness",
             "tabs",
-            f'Edits that fail ("{UNMATCHED}") mostly lack one tab in each line of the old text ({len(short)} of '
-            f"{total} times).",
+            f'Edits that fail ("{UNMATCHED}") mostly lack a tab in each line ({len(short)} of {total} times).',
             1.5 * len(short.roots),
             failures=len(short),
             match={"error": UNMATCHED, "indented": "\t"},
@@ -168,7 +167,7 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
             or f"{name}/" in f"{history.home}/"  # the rest of an absolute path that was cut
         ):
             continue
-        helped = "; removing what is left over there helped" if name in removed else ""
+        helped = "; clearing it helped" if name in removed else ""
         yield cases.build_lesson(
             "foreign_folder",
             name,

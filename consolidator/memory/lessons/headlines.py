@@ -6,7 +6,6 @@ successful runs also print says nothing. Code frames, diffs, line numbers and su
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from functools import lru_cache
 from consolidator.memory.calls.shell_programs import SHELLS
 from consolidator.memory.solutions import line_kinds
 from consolidator.memory.solutions.error_line import error_lines, truncate_middle
-from consolidator.memory.solutions.fingerprint import error_names, mask_line
+from consolidator.memory.solutions.fingerprint import mask_line
 
 MAX_HEADLINES, MAX_REASONS = 6, 3  # of one failure; and those that are no code of a lint rule
 MAX_HEADLINE = 200  # characters
@@ -27,7 +26,6 @@ _RULE_CODE = re.compile(
     rf"\blint/\w+/\w+|\berror\[E\d{{4}}\]|(?i:{FORMATTED})"
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
 )
-_LACKS = re.compile(r"\b(?:no|(?:cannot|can't|could not) find) (?:module|package|library|gem)\b", re.IGNORECASE)
 _NO_PROGRAM = frozenset({"error", "fatal", "warning", "err"})
 
 
@@ -42,14 +40,6 @@ class Headline:
 def is_lint_rule(key: str) -> bool:
     """Whether a headline's key is the code of a lint rule."""
     return "/" in key and " " not in key
-
-
-def lacking_key(headline: Headline) -> str | None:
-    """Return the key of an error for want of a module, whatever its name; None for any other one."""
-    names = error_names(headline.text)
-    if not names or not _LACKS.search(headline.text):
-        return None
-    return functools.reduce(lambda key, name: key.replace(name, "<name>"), names, headline.key)
 
 
 def find_headlines(text: str, program: str) -> list[Headline]:

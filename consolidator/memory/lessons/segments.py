@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -26,21 +26,25 @@ MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one th
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
-_IS_NAME = re.compile(r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=")  # `[slug].astro`, `path?ref=main`
+_IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
+    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/"
+)
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
+_PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
-_NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
+_CONTAINERS = frozenset({"docker", "podman", "kubectl"})
+NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
-    "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
+    "lint": r"\blint(?:[:_-]\S+)?$|^[a-z-]*lint(?:-cli\d?)?\b|^(?:flake8|shellcheck)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
     "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
@@ -48,7 +52,7 @@ _PURPOSES = {  # the first that an operation matches
     "deploy": r"\b(?:deploy|publish|release)\b",
     "build": r"(?:\b|:)(?:build|compile|bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
-    "run": r"\b(?:dev|start|serve)$",
+    "run": r"\s(?:[\w.-]+[:_-])?(?:dev|start|serve)$|^serve$",
     "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
     r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
@@ -111,8 +115,8 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
-    if operation.split(" ", 1)[0] in _NO_TASKS or only == "-dry-run":
-        return None
+    if operation.split(" ", 1)[0] in NO_TASKS or operation.startswith("/") or only == "-dry-run":
+        return None  # what a path names was built for a moment, as /tmp/i.test
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
     return FORMAT_CHECK if purpose == "format" and only else purpose
 
@@ -121,7 +125,7 @@ def resolves(segment: Segment, failed: Segment) -> bool:
     """Whether the success of a segment shows that the failed operation works now."""
     if segment.operation in (failed.operation, failed.operation.partition(" -")[0]):
         return True
-    if purpose_of(failed.operation) is not None or failed.program in _NO_TASKS or segment.program != failed.program:
+    if purpose_of(failed.operation) is not None or failed.program in NO_TASKS or segment.program != failed.program:
         return False
     return _shares_words(segment, failed)
 
@@ -171,11 +175,15 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     None where the word may mean files: that there are none is what the call was about.
     """
     for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
-        spans = find_patterns(line, word)
-        at = next((m.start() for m in spans if m[0] == word), None)
-        is_name = "*" not in word and _IS_NAME.search(word) is not None
-        if at is not None and (is_name or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
-            for match in reversed([span for span in spans if span.start() == at or span[0] != word]):
+        names = [other for other in line[:MAX_SPLIT].split() if "*" not in other and _IS_NAME.search(other)]
+        spans = find_patterns(line, word, *(names if word in names else ()))
+        meant = [
+            span
+            for span in spans
+            if span[0][0] == "-" or span[0] in names or _TAKES_PATTERN.search(line, 0, span.start())
+        ]
+        if next((span for span in spans if span[0] == word), None) in meant:  # where the shell ended
+            for match in reversed(meant):
                 line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
             return word, line
     return None
@@ -194,6 +202,8 @@ def judge_segments(
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
     outcomes: list[bool | None] = [None] * len(segments)
+    called = {segment.program for segment in segments if "command not found" in text}
+    missing = {name for name in called if f"{name}: command not found" in text or f"command not found: {name}" in text}
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
         commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()
@@ -202,7 +212,7 @@ def judge_segments(
             following = segments[n + 1] if n + 1 < len(segments) else None
             is_replaced = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
             is_seen = not segment.piped or (bool(text.strip()) and not is_replaced and n not in mute)
-            outcomes[n] = True if segment.link != "||" and is_seen else None
+            outcomes[n] = True if segment.link != "||" and is_seen and segment.program not in missing else None
         return outcomes
     has_no_folder = NO_FOLDER.search(text[:4000]) is not None
     failed = None if has_no_folder else find_blamed(parse_segments(line), text, is_masked=ok)
@@ -214,7 +224,7 @@ def judge_segments(
             outcomes[n] = True
     for n in range(failed + 1, len(segments)):
         if segments[n].link in (";", "|", "|&", "&") and ok:
-            outcomes[n] = True if segments[n].is_trivial else None
+            outcomes[n] = True if segments[n].is_trivial and segments[n].program not in missing else None
     return outcomes
 
 
@@ -231,21 +241,20 @@ def _segment(command: Command, piped: bool) -> Segment:
         operation=program + command.operation.removeprefix(command.program),
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
-        options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
-        paths=tuple(word for word in command.operands if _is_path(word))[:8],
+        options=tuple(option.partition("=")[0][:40] for option in _own_options(command)[:12]),
+        paths=tuple(word for word in command.operands if _PATH.match(word))[:8],
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
     )
 
 
-def _is_path(word: str) -> bool:
-    return (
-        len(word) > 2
-        and len(word) < 200
-        and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
-        and ("://" not in word and not re.search(r"\s", word))
-    )
+def _own_options(command: Command) -> tuple[str, ...]:
+    """Return a command's options; of one that runs another elsewhere those before that, which has its own."""
+    name = (command.subcommand or "").split()
+    if command.program != "ssh" and (command.program not in _CONTAINERS or name[-1:] not in (["exec"], ["run"])):
+        return command.options
+    return tuple(takewhile(lambda word: word.startswith("-"), command.words[len(name) :]))
 
 
 def _show_word(word: str) -> str:

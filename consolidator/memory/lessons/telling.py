@@ -24,7 +24,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
-from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule, lacking_key
+from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
@@ -116,7 +116,7 @@ def answer_failure(
     if project and place is not None and is_absolute(place):
         place = place_below(place, project)
     headlines = find_headlines(error, failed.program or name_of(segments))
-    keys = {key for headline in headlines for key in (headline.key, lacking_key(headline)) if key is not None}
+    keys = {headline.key for headline in headlines}
     if is_lone(segments) and (refusal := REFUSAL.match(error)) is not None:
         keys.add(f"use {refusal[1]}")
     return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)
@@ -166,11 +166,15 @@ def _answers_of_shell(
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
-        homes = [home for home in homes if not names_path_in(home, failed.paths)]
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
-            call = failed.shown if len(homes) == 1 else None
-            yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
+            beginnings, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
+            homes = [home for home in homes if home not in beginnings]
+            if beginnings and any(path.removeprefix("./").rstrip("./") in error for path in failed.paths):
+                homes, beginning = beginnings[:1], re.escape(beginnings[0])
+                call = re.sub(rf"(?<![^\s'\"])(?:\./)?{beginning}/", "./", call)
+            shown = call if len(homes) == 1 and failed.shown else None
+            yield from [Told(lesson, f"Run {code(call)} in {name_folders(homes)}.", shown)] if homes else ()
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
     is_unknown = not failed.is_trivial and task in error_names(reason)

@@ -1,7 +1,7 @@
 """Learn procedures: what agents do again and again, with the bindings of its arguments, and predict the next call.
 
 Flow, one session: `digest` folds events into counts (`key_counts`) and a cleaned sequence of symbols; on the way
-`bindings` counts where arguments come from. One scope: `key_sums` adds the counts of its sessions, `key_texts` names
+`bindings` counts where arguments come from. One scope: its sessions' counts are added, `key_texts` names
 the keys, `patterns` mines the sequences, `tool_profiles` reads the sums, `publication_rule` selects, `publishing`
 builds the procedures. `prediction` applies profiles to an open session.
 

@@ -1,7 +1,7 @@
-"""Compile a procedure: what sessions did alike becomes steps with parameters, bindings and checks.
+"""Compile a procedure: what sessions did alike becomes steps with parameters, bindings and checks; tell its drift.
 
 Pure. What all sessions gave is a literal; where they differ is a *slot*, which is filled by a parameter or from an
-earlier result (`compiled_procedure`).
+earlier result (`compiled_procedure`). It drifts where a step fails in later sessions, or the steps are others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
@@ -24,6 +24,10 @@ from consolidator.memory.calls.directory import strip_cd
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import call_symbol, is_inspection, shell_command
+from consolidator.memory.lessons.history import TracedSession
+from consolidator.memory.lessons.segments import split_line
+from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.lessons.worth import HARM_LEVEL, Chances, probability_less
 from consolidator.memory.procedures.compiled_procedure import (
     CLIMBS,
     NUMBER,
@@ -163,7 +167,9 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
     argument = next((name for name, value in call.arguments.items() if value == line), None)
     others = {name: value for name, value in call.arguments.items() if name not in (argument, *_NO_MATTER)}
     rest = [json.dumps(item) for item in sorted(others.items())]
-    line = strip_output(_strip_own_directory(line, project)).strip()
+    target = re.match(r"\s*cd\s+['\"]?([^\s'\"]+)", line)
+    is_its_own = target is not None and target[1].rstrip("/") == project  # another one says where the call has to run
+    line = strip_output(strip_cd(line) if is_its_own else line).strip()
     commands = parse_commands(line)
     if argument is None or not commands:
         return None
@@ -193,13 +199,6 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
             runs.append([word])
     programs = {f"{each.program} {each.subcommand or ''}".strip() for each in commands}
     return _Form((call.tool, *rest, *key), runs, key, argument, others, is_unwrapped or programs <= _SILENT)
-
-
-def _strip_own_directory(line: str, project: str | None) -> str:
-    """Return a line without the `cd` into its project; another one says where the call has to run."""
-    stripped = strip_cd(line)
-    target = re.match(r"\s*cd\s+['\"]?([^\s'\"]+)", line)
-    return stripped if target is not None and target[1].rstrip("/") == project else line
 
 
 class _Compiler:
@@ -318,3 +317,65 @@ class _Compiler:
         examples = [" ".join(self._redact(" ".join(v) if is_list else str(v)).split())[:80] for v in values]
         self.parameters[slot] = Parameter(slot, kind, is_list, tuple(dict.fromkeys(examples))[:MAX_EXAMPLES])
         return {"slot": slot}
+
+
+MIN_SESSIONS = 2  # that did it in another way
+
+
+def find_drift(procedure: CompiledProcedure, sessions: Sequence[TracedSession]) -> list[str]:
+    """Return in words how later sessions did a procedure otherwise, each with the first session that shows it."""
+    steps = [name for step in procedure.steps for name in _step_names(step)]
+    failed: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    variants: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for session in sorted(sessions, key=lambda session: session.calls[0].at if session.calls else ""):
+        calls = [each for call in session.calls if call.at > procedure.seen_to for each in _call_names(call)]
+        outcomes = {name: ok for name, ok in calls if name in steps}
+        for name, ok in outcomes.items():
+            failed[name].append((session.session_id, not ok))
+        variant = _find_variant([name for name, ok in calls if ok], steps)
+        if variant is not None:
+            variants[variant].append(session.session_id)
+
+    lines = []
+    recorded = Chances(len(procedure.sessions))
+    for name in dict.fromkeys(steps):
+        count = sum(is_failed for _, is_failed in failed[name])
+        since = Chances(len(failed[name]), wrong=count)
+        if count and probability_less(recorded, since) >= HARM_LEVEL:
+            first = next(session_id for session_id, is_failed in failed[name] if is_failed)
+            lines.append(f"{name} failed at the end of {count} of {len(failed[name])} sessions since, first in {first}")
+    for variant, ids in variants.items():
+        if len(ids) >= MIN_SESSIONS:
+            lines.append(f"{len(ids)} sessions since did {' → '.join(variant)}, first {ids[0]}")
+    return lines
+
+
+def _find_variant(names: Sequence[str], steps: Sequence[str]) -> tuple[str, ...] | None:
+    """Return what a session did from the last first step on up to the last one, where that is not the procedure."""
+    if steps[0] not in names or steps[-1] not in names:
+        return None
+    end = len(names) - 1 - list(reversed(names)).index(steps[-1])
+    starts = [position for position in range(end) if names[position] == steps[0]]
+    made = tuple(dict.fromkeys(names[starts[-1] : end + 1])) if starts else ()
+    return made if made and list(made) != list(dict.fromkeys(steps)) and len(made) <= 2 * len(steps) else None
+
+
+def _step_names(step: CompiledStep) -> list[str]:
+    line = next(
+        (value["line"] for value in step.arguments.values() if isinstance(value, dict) and "line" in value), None
+    )
+    if line is None:
+        return [step.tool]
+    segments, _ = split_line(" ".join(part if isinstance(part, str) else "x" for part in line), None)
+    return [segment.operation for segment in segments if not segment.is_trivial]
+
+
+def _call_names(call: TracedCall) -> list[tuple[str, bool]]:
+    """Return what a call did that a step can be, and whether it worked."""
+    if call.kind != "shell":
+        return [] if call.ok is None or is_inspection(call.name) else [(call.name, call.ok)]
+    return [
+        (segment.operation, segment.ok)
+        for segment in call.segments
+        if segment.ok is not None and not segment.is_trivial and not is_inspection(f"sh:{segment.operation}")
+    ]

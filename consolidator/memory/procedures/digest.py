@@ -21,11 +21,11 @@ from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = f"d11-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
+DIGEST_VERSION = f"d12-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.procedures.key_counts import Ints, hash_key
-from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_counts import Ints, KeySums, hash_key
 
 ALWAYS, NEVER = 0, 1  # groups whose texts are all chosen, or never
 _LOOKED_UP_KINDS = ("use", "said", "after", "task")  # never chosen: they are looked up by key, as chances of others

@@ -13,8 +13,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.procedures.key_counts import Ints, hash_key
-from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, run_starts, sort_unique
+from consolidator.memory.procedures.key_counts import (
+    EMPTY_SUMS,
+    Ints,
+    KeySums,
+    concatenate,
+    hash_key,
+    run_starts,
+    sort_unique,
+)
 from consolidator.memory.procedures.publication_rule import (
     DEFAULT_RULE,
     MAX_LENGTH,

@@ -1,19 +1,23 @@
-"""Predict the next call of an unfinished session, with its arguments filled in.
+"""Predict the next call of an unfinished session, with its arguments filled in, and find the procedures that it is in.
 
-Pure: reads tool profiles and a digest that was folded with clear values.
+Pure: reads tool profiles, published procedures, and a digest that was folded with clear values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.columns import Scalar, flatten, unflatten
 from consolidator.memory.calls.harm import find_harm, symbol_harm
+from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
 from consolidator.memory.procedures.digest import SAME_CALL, SAME_TOOL, START, Digest
 from consolidator.memory.procedures.tool_profiles import MIN_ROOTS, Binding, ToolProfile, context_key
+from consolidator.models.procedure import ProcedureRow
 
 MIN_GENERAL_SHARE = 0.3  # of a tool's sessions must use a value that other sessions may be filled with
 MIN_CHANCES = 2  # a context seen less often predicts nothing
@@ -197,3 +201,38 @@ def _apply_binding(
         return [clear_values[value] for value in column] if all(value in clear_values for value in column) else None
     value = first_unused(column, used)
     return [clear_values[value]] if value in clear_values else None
+
+
+MIN_MATCH = 2  # calls in a row that say which procedure it is
+_FREE = re.compile(r"<free>")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureUnderWay:
+    """A procedure of which the recent calls are a part."""
+
+    procedure: ProcedureRow
+    left: tuple[str, ...]  # the steps that follow, for people: the command where it is known, else the symbol
+    matched: int  # recent calls that are steps of it
+
+
+def find_procedures_under_way(procedures: Iterable[ProcedureRow], symbols: Sequence[str]) -> list[ProcedureUnderWay]:
+    """Return the procedures that go on after these symbols, the latest last: those with the longest match first."""
+    recent = [symbol for symbol, _ in groupby(symbols)]
+    found = []
+    for procedure in procedures:
+        steps = [step["symbol"] for step in procedure.body["steps"]]
+        matched, end = max(((_match_before(steps, end, recent), end) for end in range(1, len(steps))), default=(0, 0))
+        left = procedure.body["steps"][end:]
+        if matched >= MIN_MATCH and not procedure.mostly_fails:
+            names = [_FREE.sub("…", step.get("command") or display_name(step["symbol"])) for step in left]
+            found.append(ProcedureUnderWay(procedure, tuple(names), matched))
+    return sorted(found, key=lambda under_way: (-under_way.matched, -under_way.procedure.support))
+
+
+def _match_before(steps: Sequence[str], end: int, recent: Sequence[str]) -> int:
+    """Return how many of the recent symbols, from the last one back, are the steps before a position."""
+    matched = 0
+    while matched < min(end, len(recent)) and steps[end - 1 - matched] == recent[-1 - matched]:
+        matched += 1
+    return matched

@@ -158,7 +158,6 @@ def _is_near_copy(pattern: tuple[str, ...], better: tuple[str, ...]) -> bool:
 
 
 def _common_subsequence_length(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """Return the length of the longest common subsequence."""
     row = [0] * (len(second) + 1)  # of the dynamic program: lengths for the prefixes of `second`
     for symbol in first:
         diagonal = 0

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.models.solution import SolutionRow
 
@@ -27,6 +27,7 @@ NOTE = (
 )
 RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
 _CITATION = re.compile(r"\[(?:[^\]\s]{1,200}:[^\]\s]{1,200}|l_[0-9a-f]{4,})\]")
+_QUOTED_ERROR = re.compile(r"failed: “(.*?)” →")
 _ROUND = str.maketrans("[]", "()")
 EventRef = tuple[str, int]  # session and seq
 
@@ -92,7 +93,7 @@ class Channel:
 class RecallItem:
     """One line of an answer; `events` are the turns behind it."""
 
-    kind: str  # solution | procedure | lesson | fact | episode
+    kind: str  # solution | procedure | lesson | fact | rule | episode
     citation: str
     line: str
     score: float = 0.0
@@ -154,11 +155,15 @@ def procedure_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
     return _quoted_item("procedure", "how it was done before", identity, text, score)
 
 
+def asked_item(identity: str, text: str, sessions: int) -> RecallItem:
+    """Return the item of what the person asked for in several sessions, which nobody accepted as a rule yet."""
+    return _quoted_item("rule", f"asked in {sessions} sessions", identity, text)
+
+
 def solution_item(row: SolutionRow) -> RecallItem:
     """Return the item of a solution: quoted whole, and its error not again within."""
     label = f"a known error and what {'mended it' if row.confirmed else 'was tried then'}"
-    error = f"failed: “{row.headline}” →"
-    text = str(row.body["line"]).replace(error, error.replace("“", "").replace("”", ""), 1)
+    text = _QUOTED_ERROR.sub(r"failed: \1 →", str(row.body["line"]), count=1)
     return _quoted_item("solution", label, row.id, text)
 
 

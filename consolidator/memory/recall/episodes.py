@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from consolidator.memory.calls.approvals import describe_decision
+from consolidator.memory.calls.tool_values import describe_decision
 from consolidator.memory.facts.candidates import speaker_name
 from consolidator.memory.recall.block import RECORD_OF
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of

@@ -59,7 +59,7 @@ class ErrorRecord(Plain):
     quote: str  # an excerpt of the result, verbatim but redacted
     failing: str  # summary of what the call was given
     status: str = "open"  # open | resolved | unresolved | noise
-    noise_reason: str | None = None  # rejected | aborted | cascade | found nothing
+    noise_reason: str | None = None  # rejected | aborted | cascade | report | gone | found nothing
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None

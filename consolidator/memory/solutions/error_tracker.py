@@ -12,18 +12,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
-from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
-from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
+from consolidator.memory.calls.argument_summary import (
+    MAX_SUMMARY,
+    argument_texts,
+    describe_edit,
+    shorten,
+    summarize_arguments,
+)
+from consolidator.memory.calls.blame import find_named
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, failed_symbol, parse_operations
-from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
+from consolidator.memory.calls.shell import parse_commands
+from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, shell_command, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
     find_error_line,
+    headline,
     shows_failure,
     truncate_middle,
 )
@@ -33,6 +41,7 @@ from consolidator.memory.solutions.fingerprint import (
     fingerprint_headline,
     is_wrong_place,
     masked_values,
+    missing_command,
 )
 from consolidator.memory.solutions.line_kinds import NO_FOLDER
 from consolidator.memory.solutions.noise import noise_reason
@@ -140,12 +149,12 @@ class ErrorTracker:
     def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
         self._close_windows(call.index)
-        if call.ok:
-            if self._open_errors:
-                self._resolve_errors(LaterCall.of_call(call, call.arguments))
-        else:
+        worked = call.ok and not _lacks_program(call)
+        if not worked:
             self._add_failure(call)
-        self._recent_calls.append(_RecentCall(call.index, call.seq, call.ok, call.tool, call.arguments))
+        elif self._open_errors:
+            self._resolve_errors(LaterCall.of_call(call, call.arguments))
+        self._recent_calls.append(_RecentCall(call.index, call.seq, worked, call.tool, call.arguments))
 
     def feed_user_message(self, text: str) -> None:
         """Take what the person said: it may reject what was done since they spoke."""
@@ -175,7 +184,7 @@ class ErrorTracker:
         symbol = (
             FAILED_CD if has_no_folder else failed_symbol(call.tool, arguments, text)
         )  # what came after did not run
-        reason = noise_reason(call, text)
+        reason = None if call.ok else noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
             index=call.index,
@@ -282,8 +291,10 @@ class ErrorTracker:
         texts = argument_texts(call.tool, arguments)
         place = self._find_place(call, arguments) if error.record.place is not None else None
         directory = call_directory(call.tool, arguments)
-        if place is None:
-            directory = _resolving_directory(error.record, directory)
+        # One that says no directory runs where the shell was left.
+        is_meant = None in (error.record.directory, directory) and is_wrong_place(error.record.headline)
+        if place is None and not is_meant and not is_other_directory(error.record.directory, directory):
+            directory = error.record.directory
         is_there = directory == error.record.directory if place is None else place == error.record.place
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
@@ -373,21 +384,20 @@ class ErrorTracker:
         return tracker
 
 
+def _lacks_program(call: CompletedCall) -> bool:
+    """Whether the shell says that it has not found a program of a line, whose exit status is that of another."""
+    if "command not found" not in call.result_text:
+        return False
+    commands = parse_commands(shell_command(call.tool, call.arguments) or "")
+    named = find_named(commands, call.result_text)
+    return named is not None and missing_command(headline(call.result_text)) == commands[named].program
+
+
 def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
     """Return a record with the fingerprint that its headline has now: another version may have stored it."""
     if record.fingerprint.startswith(f"{VERSION}:"):
         return record
     return replace(record, fingerprint=fingerprint_headline(record.symbol, record.headline))
-
-
-def _resolving_directory(record: ErrorRecord, directory: str | None) -> str | None:
-    """Return where a resolving call runs: in the failed one's directory, unless both say one, or the error is about it.
-
-    A call that says no directory runs where the shell was left, so that alone is no difference.
-    """
-    if is_wrong_place(record.headline) and (record.directory is None or directory is None):
-        return directory
-    return directory if is_other_directory(record.directory, directory) else record.directory
 
 
 def _compare(failing: Mapping[str, str], resolving: Mapping[str, str]) -> str:

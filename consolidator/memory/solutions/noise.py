@@ -34,6 +34,11 @@ _REASONS = (
     ),
 )
 _REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
+_GONE = re.compile(  # of what runs in the background
+    r"(?:unknown|no such|no) (?:process|session|task|shell)\b|(?:process|session|task|shell)\b.{0,40}"
+    r"(?:not found|not running|no longer)",
+    re.IGNORECASE,
+)
 _EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
 )
@@ -49,6 +54,8 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
             return reason
     if _REPORT.match(text):
         return "report"
+    if tool_kinds.POLLING_TOOLS.fullmatch(tool_kinds.tool_base_name(call.tool)) and _GONE.search(start):
+        return "gone"
     return "found nothing" if _is_empty_search(call, text) else None
 
 

@@ -1,13 +1,15 @@
-"""A session's title: the first words that somebody said in it."""
+"""Titles of sessions, from the first words that somebody said in them; and the goals that several titles name."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.quotations import BLANK, split_quoted
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
+from consolidator.memory.text.pasted import BLANK, split_quoted
+from consolidator.memory.text.words import split_words
 
 MAX_TITLE_LENGTH = 72  # characters
 _TAG = re.compile(r"</?[a-z][\w-]*>")
@@ -37,3 +39,26 @@ def _own_words(text: str) -> str:
     if element and f"</{element[1]}>" not in text:
         return ""
     return split_quoted(text)[0].replace(BLANK, "")
+
+
+MIN_SENTENCE_WORDS = 3  # of a first sentence that stands for its goal
+_GREETING = re.compile(r"(?:(?:hi|hello|hey|good (?:morning|day|afternoon|evening))\b(?: there\b)?[\s!,.:-]*)+", re.I)
+_FIRST_SENTENCE = re.compile(r"(.+?)[.!?:](?:\s|…?$)")
+
+
+def order_goals(titles: Iterable[str]) -> list[str]:
+    """Return the distinct goals of sessions with these titles, the one first that has most words of the others."""
+    goals = list(dict.fromkeys(filter(None, map(_goal_of, titles))))
+    words = {goal: set(split_words(goal)) for goal in goals}
+    counts = Counter(word for of_goal in words.values() for word in of_goal)
+    return sorted(goals, key=lambda goal: -sum(counts[word] - 1 for word in words[goal]))  # of equals the latest
+
+
+def _goal_of(title: str) -> str:
+    """Return the first sentence of a title without its greeting; more where that is short."""
+    goal = title[greeting.end() :] if (greeting := _GREETING.match(title)) else title
+    sentence = _FIRST_SENTENCE.match(goal)
+    if sentence and len(sentence[1].split()) >= MIN_SENTENCE_WORDS:
+        goal = sentence[1]
+    goal = goal.strip().rstrip(".!?:,;")
+    return goal[:1].upper() + goal[1:]

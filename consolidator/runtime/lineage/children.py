@@ -349,7 +349,6 @@ async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> str
 
 
 async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
-    """Return where a child begins."""
     if session.kind in ONE_LEVEL:
         raise UsageError(f"session {session.id} is a {session.kind}, which has no children: take its parent's")
     if not request.reads_parent:

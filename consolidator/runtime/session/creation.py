@@ -20,8 +20,7 @@ from consolidator.models.agent import AUTO, AgentRow, NamedTemplate
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import check_name
-from consolidator.models.session import Seed, SeedRole, SessionRow
-from consolidator.models.session_key import SessionKey, has_controls
+from consolidator.models.session import Seed, SeedRole, SessionKey, SessionRow, has_controls
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import check_reach, get_session
 from consolidator.runtime.session.agent_defaults import (

@@ -18,7 +18,7 @@ from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.safe_points import read_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad, load_scratchpad
 from consolidator.settings import Settings
-from consolidator.store.sessions import checkpoints, seeds, session_list, tasks
+from consolidator.store.sessions import checkpoints, seeds, sessions, tasks
 from consolidator.store.sessions.lineage import load_lineage, read_latest
 from consolidator.store.sessions.tasks import TaskRow
 from consolidator.store.turns import context as views
@@ -87,7 +87,7 @@ async def hydrate_session(
         answering=None if state.generation is None else state.generation.message_id,
         open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),
         scratchpad=await load_scratchpad(conn, session.id, view),
-        children=await session_list.list_page(
+        children=await sessions.list_page(
             conn, SessionFilter(parent=session.id, hidden=True), order="created", limit=MAX_LISTED, now=now
         ),
         checkpoints=await checkpoints.list_unexpired(conn, [session.id], now, limit=MAX_LISTED),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,7 +25,6 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult, AppendStatement
 from consolidator.store.queries import Bound, fetch_together
-from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
 from consolidator.store.turns import spend
 from consolidator.store.turns.context import load_view
@@ -60,27 +59,37 @@ class Lease:
         self.session = session  # as it was when the lease was acquired
         self.open_task: str | None = session.open_task  # as far as this process knows
         self.seen_to: int = session.head  # steers up to here are known
-        self.steered = asyncio.Event()
-        self._lost = asyncio.Event()
+        self._is_steered = self._is_lost = False
+        self._work = asyncio.timeout(None)  # what runs; entered by `run_unless_steered`
         self._seconds = seconds
         self._good_until = since + seconds  # by `uptime`
         self.is_released = False  # by the last write
         self._ended = False
         self._heartbeat: asyncio.Task[None] | None = None
+        self._first_beat: asyncio.TimerHandle | None = None  # most turns end before it
 
     async def __aenter__(self) -> Lease:
-        self._heartbeat = asyncio.create_task(self._renew())
+        self._first_beat = asyncio.get_running_loop().call_later(self._poll_seconds, self._start_heartbeat)
         return self
+
+    def _start_heartbeat(self) -> None:
+        self._heartbeat = asyncio.create_task(self._renew())
+
+    @property
+    def _poll_seconds(self) -> float:
+        return min(POLL_SECONDS, self._seconds / 4)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True  # an error that hides the cancellation must not keep the heartbeat running
         try:
+            if self._first_beat is not None:
+                self._first_beat.cancel()
             if self._heartbeat is not None:
                 await cancel_and_wait(self._heartbeat)
         finally:
-            if not self.is_released and not self._lost.is_set():
+            if not self.is_released and not self._is_lost:
                 await asyncio.shield(self.release())
 
     async def append(
@@ -101,30 +110,42 @@ class Lease:
 
     def check_valid(self) -> None:
         """Raise StaleEpoch if the lease may have run out. Call it before any effect that the database cannot fence."""
-        if self._lost.is_set() or uptime() >= self._good_until:
+        if self._is_lost or uptime() >= self._good_until:
             raise StaleEpoch(f"session {self.session_id}: the lease ran out before it was renewed")
 
     def mark_seen(self, seq: int) -> None:
         """Note that everything up to an event is known: a steer up to there interrupts nothing any more."""
         self.seen_to = seq
-        self.steered.clear()
+        self._is_steered = False
 
-    async def run_unless_steered(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_unless_steered(self, work: Awaitable[T]) -> T:
         """Run work while the session is held; cancel it on a steer (raises Steered) or a lost lease (StaleEpoch)."""
-        task = asyncio.create_task(work)
-        signals = [asyncio.create_task(self.steered.wait()), asyncio.create_task(self._lost.wait())]
+        work_until = asyncio.timeout(None)
         try:
-            await asyncio.wait([task, *signals], return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            await cancel_and_wait(task)
-            if self._lost.is_set():
-                raise StaleEpoch(f"session {self.session_id}: epoch {self.epoch} is over")
-            raise Steered
-        finally:
-            for pending in (task, *signals):
-                pending.cancel()
-            await asyncio.gather(task, *signals, return_exceptions=True)
+            async with work_until:
+                self._work = work_until
+                if self._is_steered or self._is_lost:
+                    self._cancel_work()
+                return await work
+        except TimeoutError as error:
+            if not work_until.expired():
+                raise
+            if self._is_lost:
+                raise StaleEpoch(f"session {self.session_id}: epoch {self.epoch} is over") from error
+            raise Steered from error
+
+    def steer(self) -> None:
+        """Cancel what runs, or else what runs next, unless that has seen the steer."""
+        self._is_steered = True
+        self._cancel_work()
+
+    def _lose(self) -> None:
+        self._is_lost = True
+        self._cancel_work()
+
+    def _cancel_work(self) -> None:
+        with suppress(RuntimeError):  # nothing runs
+            self._work.reschedule(0)
 
     async def _renew(self) -> None:
         """Renew the lease in time and check for steers. Retry any failure until the lease has run out."""
@@ -132,7 +153,6 @@ class Lease:
         failing = False
         low = self.session.last_event_at
         while True:
-            await asyncio.sleep(min(POLL_SECONDS, self._seconds / 4))
             try:
                 async with self.database.connection() as conn:
                     now = uptime()
@@ -145,10 +165,10 @@ class Lease:
                     seen_to = self.seen_to
                     steered = await store.poll_steering(conn, self.session_id, self.epoch, seen_seq=seen_to, low=low)
                     if steered and seen_to == self.seen_to:
-                        self.steered.set()
+                        self.steer()
                 failing = False
             except StaleEpoch:
-                self._lost.set()
+                self._lose()
                 return
             except Exception as error:  # noqa: BLE001 - an exhausted pool, a standby, a timeout: all may pass
                 if self._ended:
@@ -157,8 +177,9 @@ class Lease:
                     log.warning("session %s: heartbeat missed: %s", self.session_id, _describe(error))
                 failing = True
                 if uptime() >= self._good_until:
-                    self._lost.set()
+                    self._lose()
                     return
+            await asyncio.sleep(self._poll_seconds)
 
     async def release(self) -> None:
         """Release the session, or let the lease run out: a failure here must not hide the result of the work."""
@@ -199,11 +220,8 @@ async def hold_session(
 
 
 def open_end(session_id: str) -> list[Bound]:
-    """Return what a step reads first: the session, the fold of its past, and the open end of its log, in this order.
-
-    Each sees what was committed until then, and the view must reach as far as the row says.
-    """
-    return [query.together(session_id) for query in (sessions.get, load_view, events.read_open_end)]
+    """Return what a step reads first: the session with the fold of its past, and after it the open end of its log."""
+    return [query.together(session_id) for query in (load_view, events.read_open_end)]
 
 
 async def acquire_lease(database: Database, session_id: str, *, seconds: float) -> Lease | None:
@@ -215,9 +233,9 @@ async def acquire_lease(database: Database, session_id: str, *, seconds: float) 
         while True:
             acquire = store.acquire.together(session_id, owner, now=now, until=until, dead_owner=dead_owner)
             with boundary("lease"):
-                rows = await fetch_together(conn, [acquire, *open_end(session_id)[1:]])
+                rows = await fetch_together(conn, [acquire, *open_end(session_id)])
             if rows[0]:
-                return Lease(database, rows, seconds=seconds, since=since)
+                return Lease(database, rows[1:], seconds=seconds, since=since)
             holders = await store.get_holder(conn, session_id)
             if not holders:
                 raise NotFound(f"no session {session_id!r}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.context.compaction import CompactionHooks, CompactionPlan
 from consolidator.errors import ModelUnavailable, UsageError
-from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
+from consolidator.llm.protocol import ResponseTooLarge, create_http_client
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings

@@ -10,15 +10,18 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consolidator.errors import ModelUnavailable
-from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, classify_error, read_text
-from consolidator.llm.request_body import encode_body
+from consolidator.llm.event_stream import read_events
+from consolidator.llm.protocol import ResponseTooLarge, encode_body
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.telemetry import open_span
+
+if TYPE_CHECKING:
+    import httpx2
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
@@ -27,7 +30,6 @@ MAX_TOKEN_CHARACTERS = 128  # of one token; a server that sends more text than w
 MAX_CALLS = 64  # of one answer
 MAX_TOTAL_FACTOR = 10  # the longest time of a whole answer, in timeouts; each piece has one timeout
 _MAX_NAME = 200  # characters that are kept of what a server calls a tool, its model, or the end of an answer
-_END = object()
 _MALFORMED = "the model's server sent something that is not part of an answer"
 
 CommitText = Callable[[str, bool], Awaitable[None]]  # a batch, and whether it ends an answer that came whole
@@ -107,15 +109,14 @@ async def stream_answer(
 async def _stream_answer(
     client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, commit: CommitText
 ) -> None:
-    queue: asyncio.Queue[object] = asyncio.Queue()
-    reader = asyncio.create_task(_read_stream(client, body, answer, queue))
+    batches = _TextBatches()
+    reader = asyncio.create_task(_read_stream(client, body, answer, batches.put))
+    reader.add_done_callback(lambda _: batches.end())
     try:
         with boundary("model"):
-            async for batch, is_last in _batches(queue):
+            async for batch, is_last in batches:
                 with boundary("batch"):
                     answer.pieces.append(batch)
-                    if is_last:
-                        await asyncio.wait([reader])
                     await commit(batch, is_last and reader.exception() is None)
             await reader
     finally:
@@ -123,32 +124,48 @@ async def _stream_answer(
         await asyncio.gather(reader, return_exceptions=True)
 
 
-async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[tuple[str, bool]]:
-    """Yield the text that came meanwhile, of at most BATCH_SECONDS and BATCH_PIECES, and whether the stream ended."""
-    loop = asyncio.get_running_loop()
-    ended = False
-    while not ended:
-        pieces = [await queue.get()]
-        deadline = loop.time() + BATCH_SECONDS
-        while pieces[-1] is not _END and len(pieces) < BATCH_PIECES:
-            try:
-                pieces.append(queue.get_nowait())
-            except asyncio.QueueEmpty:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        pieces.append(await queue.get())
-                except TimeoutError:
-                    break
-        ended = pieces[-1] is _END
-        text = "".join(piece for piece in pieces if isinstance(piece, str))
-        if text:
-            yield text, ended
+class _TextBatches:
+    """The text that came meanwhile, of at most BATCH_SECONDS and BATCH_PIECES, and whether the stream ended with it."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._has_ended = False
+        self._ready = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, piece: str) -> None:
+        """Add a piece of the text."""
+        self._pieces.append(piece)
+        self._set_ready()
+
+    def end(self) -> None:
+        """Add no more."""
+        self._has_ended = True
+        self._set_ready()
+
+    def _set_ready(self) -> None:
+        if self._has_ended or len(self._pieces) >= BATCH_PIECES:
+            self._ready.set()
+        elif self._pieces and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._ready.set)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[str, bool]]:
+        while not (self._has_ended and not self._pieces):
+            await self._ready.wait()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            batch, self._pieces = self._pieces[:BATCH_PIECES], self._pieces[BATCH_PIECES:]
+            self._ready.clear()
+            self._set_ready()
+            if batch:
+                yield "".join(batch), self._has_ended and not self._pieces
 
 
 async def _read_stream(
-    client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, queue: asyncio.Queue[object]
+    client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, put: Callable[[str], None]
 ) -> None:
-    """Read a stream to its end and put its text into the queue, and _END in any case."""
+    """Read a stream to its end and put its text."""
     import openai
 
     began, characters_left = False, MAX_TOKEN_CHARACTERS * int(body["max_tokens"])
@@ -157,15 +174,17 @@ async def _read_stream(
     try:
         async with (
             asyncio.timeout(client.timeout) as deadline,
-            contextlib.aclosing(await _open_stream(client, body)) as stream,
+            contextlib.aclosing(await _open_stream(client, body)) as response,
         ):
-            async for chunk in stream:
+            async for chunk in read_events(response):
                 began = True
-                if _has_content(chunk):  # pieces without any do not keep a call alive
-                    deadline.reschedule(min(loop.time() + client.timeout, last_end))
+                latest = min(loop.time() + client.timeout, last_end)
+                # Pieces without content do not keep a call alive; each timer costs more than a piece.
+                if (deadline.when() or 0) < latest and _has_content(chunk):
+                    deadline.reschedule(min(latest + client.timeout / 20, last_end))
                 call_characters = answer.call_characters
                 for piece in _take_chunk(answer, chunk):
-                    queue.put_nowait(piece)
+                    put(piece)
                     characters_left -= len(piece)
                 characters_left -= 1 + answer.call_characters - call_characters
                 if characters_left < 0:
@@ -186,11 +205,9 @@ async def _read_stream(
         raise StreamCutOff(str(error)) from error
     except ValueError as error:  # malformed JSON
         raise StreamCutOff(_MALFORMED) from error
-    finally:
-        queue.put_nowait(_END)
 
 
-async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
+async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> httpx2.Response:
     """Open a stream; try again without the options that the server turns out not to support."""
     import openai
 
@@ -201,17 +218,9 @@ async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
         dialect = client.dialect
         try:
             usage_option = {"stream_options": {"include_usage": True}} if dialect.takes_stream_options else {}
-            # As `chat.completions.create`, less its models of the request and of each chunk: they took most of a step.
-            return await client.get_client().post(
-                "/chat/completions",
-                content=encode_body({**request, **usage_option, dialect.max_tokens_name: limit}),
-                options={"security": {"bearer_auth": True}},
-                cast_to=object,
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-        except openai.BadRequestError as error:
-            if not client.learn_refusal(error, dialect):
+            return await client.open_stream(encode_body({**request, **usage_option, dialect.max_tokens_name: limit}))
+        except openai.APIStatusError as error:
+            if error.status_code != 400 or not client.learn_refusal(error, dialect):
                 raise
             request["max_tokens"] = limit
 

@@ -11,7 +11,7 @@ from consolidator.context.reader import DEFAULT_STRATEGY, find_strategy
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.llm.tokens import count_tokens, settled_tokens
-from consolidator.memory.text.recall_markers import find_citations
+from consolidator.memory.text.markers import find_citations
 from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import budget

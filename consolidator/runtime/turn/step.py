@@ -133,10 +133,10 @@ class SessionStepper:
 
         async with self.harness.database.connection() as conn:
             read, self._rows = self._rows, None
-            own_rows, views, rows = read or await fetch_together(conn, open_end(self.lease.session_id))
-            if not (own_rows and views):
+            views, rows = read or await fetch_together(conn, open_end(self.lease.session_id))
+            if not views:
                 raise NotFound(sessions.MISSING.format(self.lease.session_id))
-            session, self._view = own_rows[0], views[0]
+            session = self._view = views[0]
             lineage = await load_lineage(conn, session.id, session)
             after = max(session.settled_to, lineage.readable_after)
             if self.lease.session.may_read_ancestors:

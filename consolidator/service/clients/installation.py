@@ -18,7 +18,7 @@ from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
 from consolidator.llm.choice import choose_model, load_permissions, save_permission
 from consolidator.llm.commands import AGENT_COMMANDS
-from consolidator.service.clients import changes, guidance
+from consolidator.service.clients import changes, servers_text
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLIENTS, Client, get_client
@@ -133,14 +133,14 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
         planned = [replace(hooks, after=client.servers.add(hooks.after or empty, server, place.project))]
     else:
         planned = [hooks, _change(place.servers, empty, lambda text: client.servers.add(text, server, place.project))]
-    return planned if place.guidance is None else [*planned, _change(place.guidance, "", guidance.add)]
+    return planned if place.guidance is None else [*planned, _change(place.guidance, "", servers_text.add_guidance)]
 
 
 def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
     """Return the changes that take our part out again: where nothing else changed since, the files as they were."""
     made = {change.path: change for change in changes.load_record(_record(place.client, settings))}
     planned = []
-    guided = [] if place.guidance is None else [(place.guidance, guidance.remove)]
+    guided = [] if place.guidance is None else [(place.guidance, servers_text.remove_guidance)]
     removals: list[tuple[Path, Callable[[str], str]]] = [
         (place.settings, lambda text: remove_hooks(place.client, text)),
         (place.servers, lambda text: place.client.servers.remove(text, place.project)),

@@ -1,10 +1,12 @@
 """What a client's JSON or TOML file says of our MCP server: added, recognised, and taken out. Pure.
 
-A server is ours by its arguments; one of our name that a person registered otherwise is left alone.
+A server is ours by its arguments; one of our name that a person registered otherwise is left alone. Where an agent has
+no hooks, a line in a file of guidance that it reads asks it to use the server.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -125,3 +127,26 @@ def _is_ours(server: Any) -> bool:
         return False
     command = server.get("command")
     return SERVER_ARGUMENTS in (server.get("args"), command[1:] if isinstance(command, list) else None)
+
+
+_GUIDANCE = (
+    "Before a task, and after a command that failed, ask the MCP server `consolidator` what earlier sessions learned: "
+    "the tools `recall` and `lookup_error`. <!-- by `consolidator install` -->"
+)
+_GUIDANCE_LINE = re.compile(
+    rf"(?:\r?\n|\A){re.escape(_GUIDANCE)}(?:\r?\n|\Z)"
+)  # an editor may have changed how lines end
+
+
+def add_guidance(text: str) -> str:
+    """Return a file with our line at its end."""
+    return text if _GUIDANCE in text.splitlines() else text + ("\n" if text.strip() else "") + _GUIDANCE + "\n"
+
+
+def remove_guidance(text: str) -> str:
+    """Return a file without our line, and without the empty line that was put before it."""
+    match = _GUIDANCE_LINE.search(text)
+    if match is None:
+        return text
+    before, after = text[: match.start()], text[match.end() :]
+    return before + ("\n" if before and after and not before.endswith("\n") else "") + after

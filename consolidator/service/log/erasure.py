@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consolidator.config_file import PATH_VARIABLE, config_path
 from consolidator.database import Database
 from consolidator.database.embedded.binaries import remove_unused_copies
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
-from consolidator.jobs.merging.agent_merge import merge_agent
-from consolidator.jobs.merging.lesson_merge import lock_lessons
+from consolidator.jobs.merging.agent_merge import lock_lessons, merge_agent
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.service.credentials import TOKEN_FILE
-from consolidator.settings import Settings
+from consolidator.settings import PATH_VARIABLE, Settings, config_path
 from consolidator.store.calls import scopes
-from consolidator.store.memory import erasures, lessons, rederive, store_items
-from consolidator.store.memory.erasures import FamilyMember
-from consolidator.store.sessions import checkouts, lineage, sessions
+from consolidator.store.memory import derived, lessons, store_items
+from consolidator.store.memory.derived import FamilyMember
+from consolidator.store.sessions import lineage, projects, sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +46,11 @@ async def plan_erasure(database: Database, *, session: str | None = None, peer: 
         ids = (
             [await sessions.find_session_id(conn, session)]
             if session
-            else await erasures.list_sessions_of_peer(conn, peer or "")
+            else await derived.list_sessions_of_peer(conn, peer or "")
         )
         if not ids:
             raise NotFound(f"there is no session with peer {peer!r}")
-        return ErasurePlan(await erasures.list_family(conn, ids), ids, peer)
+        return ErasurePlan(await derived.list_family(conn, ids), ids, peer)
 
 
 async def erase_sessions(database: Database, settings: Settings, plan: ErasurePlan, *, reason: str) -> dict[str, Any]:
@@ -66,16 +64,16 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
     erased_events = 0
     async with database.transaction() as conn:
         # The plan may be minutes old: descendants that were added since are erased too.
-        named_ids = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
-        planned = await erasures.list_family(conn, named_ids)
+        named_ids = await derived.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
+        planned = await derived.list_family(conn, named_ids)
         agents = sorted({name for session in planned for name in (session.agent, session.memory)})
         await scopes.lock_agents(conn, agents)
-        await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
-        family = await erasures.list_family(conn, named_ids)
+        await sessions.lock(conn, [session.id for session in await derived.list_family(conn, named_ids)])
+        family = await derived.list_family(conn, named_ids)
         changed = await scopes.list_of_sessions(conn, [session.id for session in family])
 
         for session in family:
-            erased_events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
+            erased_events += await derived.erase_session(conn, session.id, reason=reason, now=now)
 
         # Lock in the same order as the nights do, so that there is no deadlock.
         await scopes.touch(conn, changed)
@@ -85,19 +83,19 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
 
         items = 0
         if plan.peer:
-            await erasures.erase_corrections(conn, plan.peer)
+            await derived.erase_corrections(conn, plan.peer)
             items = await store_items.erase_label(conn, plan.peer)
 
         await lock_lessons(conn, agents)
         for agent in agents:
             await merge_agent(conn, agent, run_id=None, cause="erasure", now=now, settings=settings)
-            await erasures.erase_retired_procedures(conn, agent)
-            await rederive.delete_unsupported(conn, agent)
+            await derived.erase_retired_procedures(conn, agent)
+            await derived.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
 
         for scope in changed:
             await lessons.delete_retired(conn, scope.peer, scope.project)
-        await checkouts.forget_unused(conn)
+        await projects.forget_unused(conn)
 
     await write_warnings(database, settings.home)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
@@ -106,7 +104,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
 async def list_erasures(database: Database, *, limit: int = 50) -> list[ErasureRow]:
     """Return what was erased, when and why, the latest first."""
     async with database.connection() as conn:
-        return await erasures.list_erasures(conn, limit=limit)
+        return await derived.list_erasures(conn, limit=limit)
 
 
 # What consolidator itself keeps in its home; anything else there is somebody else's.

@@ -9,9 +9,8 @@ from typing import Any, cast
 from consolidator.database import Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
-from consolidator.formats import native
+from consolidator.formats import harness, native
 from consolidator.formats.base import Writer
-from consolidator.formats.harness import reader as harness
 from consolidator.formats.registry import FORMATS, get_format
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event

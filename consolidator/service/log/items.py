@@ -13,7 +13,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import InvalidEvent
 from consolidator.formats.common.drafts import Draft
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
-from consolidator.formats.openai.response_items import Origin, draft_item
+from consolidator.formats.openai.responses import Origin, draft_item
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, check_name, name_principal

@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from consolidator.database import Database
+from consolidator.formats import harness
 from consolidator.formats.bundle import ChunkOrder
-from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import SENT
+from consolidator.formats.harness import SENT
 from consolidator.models.event import ChunkRow, Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow

@@ -12,11 +12,11 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.learning import MAX_TRACES
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, find_citations
+from consolidator.memory.text.markers import RECALL_BEGIN, find_citations
 from consolidator.memory.text.words import query_words
 from consolidator.models.audience import OWNER as OWNER_PERSON
 from consolidator.models.event import Event

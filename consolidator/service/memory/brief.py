@@ -21,15 +21,17 @@ from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
-from consolidator.memory.facts.instructions import MAX_MORE_WORDS, limits_of, order_key
+from consolidator.memory.facts.instructions import MAX_MORE_WORDS, is_same_order, limits_of, order_key
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import FORMAT_CHECK
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import (
     RecallBlock,
     RecallItem,
     Section,
+    asked_item,
     estimate_tokens,
     lesson_item,
     observation_item,
@@ -54,11 +56,12 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import is_said, load_lessons, load_shell_rules
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
+from consolidator.service.memory.rules import list_asked
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, listing
-from consolidator.store.search import postings, scope_sizes
+from consolidator.store.search import index, scope_sizes
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
@@ -89,6 +92,7 @@ WISHES, ABOUT_PROMPT, KNOWN = "The person's standing wishes:", "About this promp
 DECIDED, OBSERVED, OBSERVATION = "Said about this project:", "Found out by agents in this project:", "observation"
 BESIDE = (DECIDED, OBSERVED)  # take no room from lessons
 GENERAL_KINDS = ("first_run_fails", "foreign_folder")  # of lessons: these say nothing of one error
+USES = "uses"  # of "We use pnpm"
 BY_LESSONS, OF_ONE_PLACE = ("observed_failure", "observed_command"), "observed_structure"
 
 
@@ -175,6 +179,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
         rows = await injections.list_met_errors(conn, scope.agent or "", scope.project or "", limit=MAX_MET_ERRORS)
         filters = ProcedureFilter(scope.agent, scope.project, scope.peer, True, limit=MAX_PROCEDURES_READ)
         procedures = await listing.list_procedures(conn, filters)
+        asked = await list_asked(conn, scope.agent or "", scope.project) if is_owner and scope.project else []
 
     unsaid = [row for row in rows if is_owner and not is_said(row, by_id.values())]
     fixes = [row for row in unsaid if row.confirmed and _tells_a_step(row)][:MAX_FIXES]
@@ -184,7 +189,11 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
 
     stated = _said_once([fact for fact in facts if fact.kind in WISH_KINDS])
     wished = [listed_fact_item(fact) for fact in stated if fact.kind != "decision"][:MAX_WISHES]
-    decided = [fact for fact in facts if fact.kind in OTHER_KINDS][:MAX_OTHER_FACTS]
+    unstated = [each for each in asked if not any(is_same_order(each.rule, fact.sentence) for fact in stated)]
+    others = [fact for fact in facts if fact.kind in OTHER_KINDS]
+    named = {fact.value.casefold() for fact in others if fact.predicate != USES}  # "the package manager is pnpm"
+    decided = [fact for fact in others if fact.predicate != USES or fact.value.casefold() not in named]
+    decided = decided[:MAX_OTHER_FACTS]
     decided += [fact for fact in stated if fact.kind == "decision"][:MAX_WISHES]
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
 
@@ -201,6 +210,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
         Section(WISHES, wishes),
+        Section("", [asked_item(each.id, each.rule, each.sessions) for each in unstated]),
         Section(DECIDED, decisions),
         Section(OBSERVED, observations),
         Section(
@@ -292,11 +302,12 @@ def _wish_words(fact: FactRow) -> frozenset[str]:
 
 
 def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
-    """Yield the lessons for a session's start, the most helpful first; no formatter that another names as a cure."""
+    """Yield the lessons for a session's start, the most helpful first; no formatter that another one names."""
     counts: Counter[str] = Counter()
-    cures = {lesson.instead for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts}
+    first = [lesson for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts]
+    said = {name for lesson in first for name in (lesson.key, lesson.instead)}
     for id, lesson in lessons.items():
-        if lesson.kind == "command" and lesson.purpose == "format" and lesson.instead in cures:
+        if lesson.kind == "command" and lesson.purpose in ("format", FORMAT_CHECK) and lesson.instead in said:
             continue
         if lesson.starts and counts[lesson.kind] < (MAX_TOGETHER if lesson.kind == "together" else MAX_OF_KIND):
             counts[lesson.kind] += 1
@@ -415,7 +426,7 @@ async def _weigh_words(
     keys = {word_key(kind, word): word for word in words for kind in (TURN, FACT)}
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, scope)
-        hits = await postings.search_words(conn, list(keys), sums.scopes, sums.documents)
+        hits = await index.search_words(conn, list(keys), sums.scopes, sums.documents)
     counts = Counter(word for item in lessons for word in set(query_words(str(item.data["text"]))) & set(words))
     for key, _, count in hits:
         counts[keys[key]] += count

@@ -20,7 +20,7 @@ FORGETTABLE = ("fact", "lesson")  # kinds of lines that `forget` takes
 class BriefLine:
     """One line of a brief."""
 
-    kind: str  # fact | lesson | solution | episode
+    kind: str  # fact | lesson | solution | rule | episode
     id: str  # of a fact, lesson or solution; of a turn its session and seq
     line: str  # as an agent reads it
     tokens: int  # about

@@ -24,9 +24,9 @@ from consolidator.memory.procedures.compiling import (
     Instance,
     compile_procedure,
     find_calls,
+    find_drift,
     fixed_steps,
 )
-from consolidator.memory.procedures.drift import find_drift
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.ids import resolve_id

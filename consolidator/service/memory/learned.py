@@ -1,10 +1,10 @@
-"""What the agents learned since a moment."""
+"""What the agents learned since a moment, and what each run, day and week brought into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from consolidator.database import Connection, Database
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten
@@ -22,11 +22,13 @@ from consolidator.service.scope import narrow_scope
 from consolidator.store.calls import digests
 from consolidator.store.memory import learned, lessons, lookup
 from consolidator.store.memory.learned import KINDS as KINDS
+from consolidator.store.memory.learned import MEMORY_KINDS, MemoryKind, RememberedRow
 from consolidator.store.memory.learned import ChangedFactRow as ChangedFactRow
 from consolidator.store.memory.learned import FailedAgainRow as FailedAgainRow
 from consolidator.store.memory.learned import LearnedNews as LearnedNews
 from consolidator.store.memory.learned import NightSumsRow as NightSumsRow
 from consolidator.store.memory.learned import WaitingCountsRow as WaitingCountsRow
+from consolidator.store.memory.learned import WeekRow as WeekRow
 from consolidator.store.memory.lessons import LessonRow
 
 
@@ -199,3 +201,44 @@ async def load_call_quotes(conn: Connection, calls: Iterable[tuple[str, int]]) -
             if quotes.get((row.session_id, call.seq)) == "" and not quote_harm(text):
                 quotes[row.session_id, call.seq] = text
     return quotes
+
+
+RUN_KINDS = ("command", "first_run_fails", "commit_check")  # of lessons: how a command is run that works
+
+
+async def find_first_fact(database: Database, *, viewer: Viewer = OWNER) -> datetime | None:
+    """Return when memory came to believe its first fact. Raises Forbidden for who does not reach everything."""
+    viewer.check_reads_all()
+    async with database.connection() as conn:
+        return await learned.find_first_fact(conn)
+
+
+async def load_run_memory(
+    database: Database, *, started_at: datetime, finished_at: datetime | None, limit: int = 10, viewer: Viewer = OWNER
+) -> dict[MemoryKind, list[RememberedRow]]:
+    """Return what came into memory from a run's beginning to its end, the best of each kind; no kind is empty.
+
+    Raises Forbidden for a viewer who does not reach everything.
+    """
+    viewer.check_reads_all()
+    end = finished_at or database.clock.now()
+    async with database.connection() as conn:
+        remembered = {
+            kind: await learned.list_remembered(conn, kind, begin=started_at, end=end, limit=limit)
+            for kind in MEMORY_KINDS
+        }
+    return {kind: rows for kind, rows in remembered.items() if rows}
+
+
+async def count_by_day(database: Database, since: datetime, zone: str, *, viewer: Viewer = OWNER) -> dict[date, int]:
+    """Return how much was learned on each day of a time zone. Raises Forbidden for who does not reach everything."""
+    viewer.check_reads_all()
+    async with database.connection() as conn:
+        return await learned.list_days(conn, since, zone)
+
+
+async def list_weeks(database: Database, since: datetime, *, viewer: Viewer = OWNER) -> list[WeekRow]:
+    """Return what came of memory, week by week. Raises Forbidden for who does not reach everything."""
+    viewer.check_reads_all()
+    async with database.connection() as conn:
+        return await learned.list_weeks(conn, since, RUN_KINDS)

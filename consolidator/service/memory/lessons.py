@@ -10,7 +10,7 @@ from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
+from consolidator.memory.lessons.lesson import OTHERS, WORKED_CALL, Lesson, read_calls
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, SolutionFilter
@@ -158,6 +158,7 @@ def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
     return any(
         (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
         for lesson in lessons
+        if lesson.key != OTHERS  # that a call is often run does not say what it mends
     )
 
 

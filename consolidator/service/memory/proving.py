@@ -14,7 +14,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson

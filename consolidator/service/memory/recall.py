@@ -62,7 +62,7 @@ from consolidator.service.scope import find_project, narrow_scope
 from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
-from consolidator.store.search import index, postings, scope_sizes
+from consolidator.store.search import index, scope_sizes
 from consolidator.store.sessions import sessions
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
@@ -470,12 +470,12 @@ async def _search_words(
     """
     keys = {kind: [word_key(kind, word) for word in words] for kind in (TURN, FACT)}
     if sums.turn_scopes == sums.scopes:
-        hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes, sums.documents)
+        hits = await index.search_words(conn, keys[TURN] + keys[FACT], sums.scopes, sums.documents)
     else:
         hits = []
         for kind, scopes in ((TURN, sums.turn_scopes), (FACT, sums.scopes)):
             if scopes:
-                hits += await postings.search_words(conn, keys[kind], scopes, sums.documents)
+                hits += await index.search_words(conn, keys[kind], scopes, sums.documents)
     turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []

@@ -17,7 +17,7 @@ from consolidator.memory.facts.remembered import STATED, clean_statement, read_s
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.provenance import Provenance
-from consolidator.models.session_key import has_controls
+from consolidator.models.session import has_controls
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, load_fact, reconcile_facts

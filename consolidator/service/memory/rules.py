@@ -25,6 +25,7 @@ from consolidator.memory.facts.remembered import (
     read_forgetting,
     read_statement,
 )
+from consolidator.memory.solutions.fingerprint import mask_line
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, Page
 from consolidator.models.provenance import Provenance
@@ -47,6 +48,7 @@ MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are propo
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
 MIN_BRIEF = 5  # sessions that gave an order of two words
 MAX_QUOTES = 5  # of one proposal
+MAX_ASKED, MAX_ASKED_READ = 3, 6  # proposals that a session's start tells, and that are looked at for it
 MAX_ACCEPTED = 100  # rules of one block
 
 
@@ -80,6 +82,18 @@ async def list_rules(
         rows = await _list_visible(conn, viewer, agent=agent, project=project, after=after)
         page = [await _propose(conn, row) for row in rows[:limit]]
     return Page(page, rows[limit - 1].position if 0 < limit < len(rows) else None)
+
+
+async def list_asked(conn: Connection, agent: str, project: str) -> list[RuleProposal]:
+    """Return what the owner asked for in several sessions of a project; the same words each time are a program's."""
+    asked = []
+    rows = await _list_visible(conn, OWNER, agent=agent, project=project)
+    for row in [row for row in rows if row.fact_id is None][:MAX_ASKED_READ]:
+        proposal = await _propose(conn, row, of_owner=True)
+        wordings = {mask_line(quote.quote.casefold()) for quote in proposal.quotes}
+        if proposal.withheld is None and len(proposal.quotes) >= STANDING_COUNT and len(wordings) > 1:
+            asked.append(proposal)
+    return asked[:MAX_ASKED]
 
 
 async def count_rules(conn: Connection) -> int:
@@ -238,8 +252,9 @@ async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
     return matching[0]
 
 
-async def _propose(conn: Connection, row: RepeatedRow) -> RuleProposal:
-    quotes: Sequence[RuleQuoteRow] = await rules.load_quotes(conn, row, spellings_of(row.predicate), limit=MAX_QUOTES)
+async def _propose(conn: Connection, row: RepeatedRow, *, of_owner: bool = False) -> RuleProposal:
+    names = spellings_of(row.predicate)
+    quotes: Sequence[RuleQuoteRow] = await rules.load_quotes(conn, row, names, limit=MAX_QUOTES, of_owner=of_owner)
     owner = _owner_of(row)
     return RuleProposal(
         id=row.fact_id or _id_of(row),

@@ -17,9 +17,9 @@ from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands, text_harm
 from consolidator.memory.procedures.compiled_procedure import CompiledProcedure
-from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.title import order_goals
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.viewer import OWNER, Viewer

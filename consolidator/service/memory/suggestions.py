@@ -13,9 +13,8 @@ from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.symbols import is_inspection, tool_symbol
 from consolidator.memory.procedures.digest import Digest
-from consolidator.memory.procedures.prediction import predict_next_calls
+from consolidator.memory.procedures.prediction import ProcedureUnderWay, find_procedures_under_way, predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
-from consolidator.memory.procedures.under_way import ProcedureUnderWay, find_procedures_under_way
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
 from consolidator.models.payload import EventType

@@ -24,10 +24,11 @@ from consolidator.store.log import events
 from consolidator.store.log.events import OutlineRow as OutlineRow
 from consolidator.store.memory import learned
 from consolidator.store.memory.learned import TaughtRow as TaughtRow
-from consolidator.store.sessions import seeds, session_list, sessions, tasks
+from consolidator.store.sessions import seeds, sessions, tasks
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.sessions.projects import resolve_project
+from consolidator.store.sessions.sessions import cursor_of, list_page
 from consolidator.store.sessions.tasks import TaskRow
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ async def list_sessions(
     async with database.connection() as conn:
         if viewer.project is None:
             project = await resolve_project(conn, project, agent=reach.agent, peer=reach.peer)
-        rows = await session_list.list_page(
+        rows = await list_page(
             conn,
             replace(filters, agent=reach.agent, project=viewer.narrow(project=project).project),
             person=viewer.peer,
@@ -103,7 +104,7 @@ async def list_sessions(
         )
         page = rows[:limit]
         titles = await read_titles(conn, [row.id for row in page])
-    return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None, titles)
+    return SessionPage(page, cursor_of(page[-1], order) if len(rows) > limit else None, titles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ def session_status(session: SessionRow, now: datetime) -> SessionStatus:
 async def _measure_context(database: Database, settings: Settings, session: SessionRow) -> ContextUse | None:
     from consolidator.llm.prices import context_window  # a list of sessions needs no context
     from consolidator.runtime.session.routing import compared_model
-    from consolidator.service.agents.context import PreviewOptions, preview_context
+    from consolidator.service.sessions.context import PreviewOptions, preview_context
 
     try:
         context, _ = await preview_context(database, settings, session.id, PreviewOptions(with_recall=False))

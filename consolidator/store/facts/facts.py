@@ -1,4 +1,4 @@
-"""Stores and loads candidates, the facts made of them, and what persons told memory about facts."""
+"""Stores and loads candidates, the facts made of them, what persons told memory of them, and steers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from consolidator.models.fact import (
     FactVersionRow,
 )
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.steer import SteerOutcome
+from consolidator.models.session import SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
 from consolidator.store.queries import (
     Attempt,
     Column,
     FirstRow,
+    OneRow,
     Rows,
     RowsByKey,
     Statement,
@@ -36,6 +37,7 @@ from consolidator.store.queries import (
     fetch_all,
     fetch_column,
     load,
+    row_values,
 )
 
 _SQL = load("facts/facts")
@@ -256,3 +258,31 @@ save_decisions = StatementEach(_SQL["save_decision"])
 list_quarantined = Rows[CitedCandidateRow, MemoryScope](
     CitedCandidateRow, _SQL["quarantined"], "*", after=None, limit=50
 )  # the latest first
+
+
+async def save_steers(
+    conn: Connection, steers: Sequence[SteerRow], outcomes: Sequence[TaskOutcomeRow], *, run_id: str
+) -> None:
+    """Store steers and ends of tasks; the facts of candidates whose steer has another outcome now are made again."""
+    await execute_each(conn, _SQL["save_steer"], [row_values(row) | {"run_id": run_id} for row in steers])
+    await execute_each(conn, _SQL["save_task_outcome"], [row_values(row) | {"run_id": run_id} for row in outcomes])
+    if outcomes:
+        ended = {name: [getattr(row, name) for row in outcomes] for name in ("session_id", "task", "seq")}
+        await execute(conn, _SQL["renew_steers"], ended | {"run_id": [run_id] * len(outcomes)})
+    if steers or outcomes:
+        values = {
+            "steer_sessions": [row.session_id for row in steers],
+            "steer_seqs": [row.seq for row in steers],
+            "task_sessions": [row.session_id for row in outcomes],
+            "tasks": [row.task for row in outcomes],
+        }
+        await execute(conn, _SQL["reconcile_steered"], values)
+
+
+async def delete_steers(conn: Connection, session: str, *, after: int) -> int:
+    """Delete steers and ends of tasks read from a session's events after a seq; return the number of deleted rows."""
+    values = {"session": session, "after": after}
+    return await execute(conn, _SQL["delete_steers"], values) + await execute(conn, _SQL["delete_outcomes"], values)
+
+
+sum_steers_since = OneRow[SteerCounts, datetime](SteerCounts, _SQL["sums"], "since")

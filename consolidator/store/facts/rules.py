@@ -87,11 +87,12 @@ class AcceptedRow:
 
 
 async def load_quotes(
-    conn: Connection, repeated: RepeatedRow, predicates: Sequence[str], *, limit: int
+    conn: Connection, repeated: RepeatedRow, predicates: Sequence[str], *, limit: int, of_owner: bool = False
 ) -> list[RuleQuoteRow]:
-    """Return the words of some sessions that a proposal rests on; `predicates`: the names of its own."""
+    """Return the words of some sessions, or of the owner's, that a proposal rests on; `predicates`: its own's names."""
     values = {name: getattr(repeated, name) for name in RepeatedRow.__dataclass_fields__}
     values |= {"predicates": list(predicates), "values": [repeated.value, *repeated.values], "limit": limit}
+    values["of_owner"] = of_owner
     return await fetch_all(conn, RuleQuoteRow, _SQL["quotes"], values)
 
 

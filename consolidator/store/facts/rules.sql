@@ -34,6 +34,7 @@ where c.agent = %(agent)s and c.level = %(level)s and c.owner = %(owner)s
   and coalesce(c.as_subject, c.subject) = %(subject)s and coalesce(c.as_predicate, c.predicate) = any(%(predicates)s::text[])
   and (c.value = any(%(values)s::text[]) or c.id = any(coalesce((select f.evidence from fact f where f.id = %(fact_id)s), '{}')))
   and c.rejected is null and c.quarantined is null and c.active and c.extractor <> 'accepted:1'
+  and (not %(of_owner)s or s.peer is null)
 order by c.session_id, c.seq desc limit %(limit)s
 
 -- name: accepted

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from consolidator.database import partitions
-from consolidator.database.jsonb import dumps, dumps_canonical, escape, unescape
+from consolidator.database.jsonb import dumps, dumps_canonical, escape, text_array, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, EventRow, NewEvent, concern_task, number_tasks, parse_timestamp
@@ -214,12 +214,12 @@ async def _append_prepared(
     """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {
         **values,
-        "types": [event.type for event in prepared],
+        "types": text_array(event.type for event in prepared),
         "datas": [event.data for event in prepared],
-        "tasks": [event.task_id for event in prepared],
-        "tools": [event.tool_name for event in prepared],
-        "principals": [event.principal for event in prepared],
-        "contents": [event.content_hash for event in prepared],
+        "tasks": text_array(event.task_id for event in prepared),
+        "tools": text_array(event.tool_name for event in prepared),
+        "principals": text_array(event.principal for event in prepared),
+        "contents": b"".join(event.content_hash for event in prepared),
     }
     query, has_conditions = _SQL["append"], statement is not None and statement.has_conditions
     if statement is not None:

@@ -33,7 +33,7 @@ with locked as (
     for no key update
 ), chained as materialized (
     select id, head as base, greatest(last_event_at, %(now)s) as now,
-           chain_events(chain_hash, %(contents)b::bytea[], head, greatest(last_event_at, %(now)s)) as hashes
+           chain_events(chain_hash, %(contents)b::bytea, head, greatest(last_event_at, %(now)s)) as hashes
     from locked
 ), moved as (
     update session
@@ -106,16 +106,12 @@ limit %(limit)s
 -- name: read_open_end
 -- The last settled event of a session, which tells whether a kept log is still this one, and those after it. With the
 -- three before that they meet what was kept when the last turn's model was asked: an answer, its start and its route
--- came since. The bounds are read first: a join with the session would read all of its events, and all days, where few
--- statistics are there yet.
-with bounds as materialized (
-    select settled_to, created_at, last_event_at from session where id = %(session)s
-)
+-- came since. A join with the session would read all of its events, and all days, where few statistics are there yet.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
        e.principal
 from event e
-where e.session_id = %(session)s and e.seq >= (select settled_to - 3 from bounds)
-  and e.created_at >= (select created_at from bounds) and e.created_at <= (select last_event_at from bounds)
+where e.session_id = %(session)s and e.seq >= (select settled_to - 3 from session where id = %(session)s)
+  and e.created_at >= session_time(%(session)s, false) and e.created_at <= session_time(%(session)s, true)
 order by e.seq
 
 -- name: stamp

@@ -1,12 +1,12 @@
-"""What is new in memory since a moment: the answer to what the agents learned."""
+"""What is new in memory since a moment: what the agents learned; and what each run, day and week brought."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
-from typing import Any, LiteralString, TypeVar
+from typing import Any, Literal, LiteralString, TypeVar
 
 from psycopg.rows import kwargs_row
 
@@ -14,14 +14,13 @@ from consolidator.database.partitions import Connection
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.procedure import ProcedureRow
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionRow, SteerCounts
 from consolidator.models.solution import SolutionRow
-from consolidator.models.steer import SteerCounts
 from consolidator.store.calls.error_records import MAX_RECORDS
-from consolidator.store.facts import steering
+from consolidator.store.facts.facts import sum_steers_since
 from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.memory.lessons import LessonRow
-from consolidator.store.queries import OneRow, Statement, Value, fetch_all, fetch_one, load
+from consolidator.store.queries import OneRow, Pairs, Rows, Statement, Value, fetch_all, fetch_one, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
@@ -135,7 +134,7 @@ async def load_learned(
     steers = (
         None
         if is_cut
-        else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
+        else await sum_steers_since(conn, since, agent=scope.agent or None, project=scope.project or None)
     )
     waiting = await count_waiting(conn) if counts_waiting and not is_cut else None
 
@@ -177,3 +176,46 @@ def _split_total(row_type: type[T], *, total: int, **columns: Any) -> tuple[T, i
 find_latest_night = Value[datetime | None](_SQL["latest_night"])
 save_failed_again = Statement[str](_SQL["save_failed_again"], "run_id", latest=MAX_RECORDS)
 count_waiting = OneRow[WaitingCountsRow](WaitingCountsRow, _SQL["waiting"])
+
+
+MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
+MEMORY_KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions", "lessons")
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRow:
+    """Something that came into memory."""
+
+    id: str
+    title: str
+    is_over: bool  # it holds no more
+    total: int  # how many of its kind came
+
+
+async def list_remembered(
+    conn: Connection, kind: MemoryKind, *, begin: datetime, end: datetime, limit: int
+) -> list[RememberedRow]:
+    """Return what of a kind came into memory in a span of time, the best first."""
+    return await fetch_all(conn, RememberedRow, _SQL[f"run_{kind}"], {"begin": begin, "end": end, "limit": limit})
+
+
+list_days = Pairs[date, int, datetime, str](_SQL["by_day"], "since zone")
+
+
+@dataclass(frozen=True, slots=True)
+class WeekRow:
+    """What came of memory in a week: sessions in which a known situation came, and in which it failed."""
+
+    monday: date
+    told: int
+    told_failed: int
+    untold: int
+    untold_failed: int
+    runs: int  # of commands that memory knows, told or not
+    runs_failed: int
+    tokens: int  # that hooks told
+    sessions: int  # that were told them
+
+
+list_weeks = Rows[WeekRow, datetime, Sequence[str]](WeekRow, _SQL["by_week"], "since commands")
+find_first_fact = Value[datetime | None](_SQL["first_fact"])

@@ -1,4 +1,4 @@
-"""Stores calls of models: their reserves, what they cost, and their answers.
+"""Stores calls of models: their reserves, costs and answers; and how far a model has read each session.
 
 A call is reserved before it is made and settled after it; a call that is never settled has cost its reserve.
 """
@@ -15,6 +15,8 @@ from consolidator.database.partitions import Connection
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.store.queries import (
     Attempt,
+    AttemptEach,
+    Column,
     ColumnSet,
     OneRow,
     Pairs,
@@ -143,3 +145,12 @@ queue_question = Attempt[ModelQuestionRow](_SQL["queue"], "*")  # False where it
 take_turn = Value[float, float](_SQL["take_turn"], "seconds")
 _sum_spending = OneRow[RunSpending, str](RunSpending, _SQL["spending"])
 _sum_day = OneRow[DaySpending, str, datetime](DaySpending, _SQL["day"], "model since")
+
+
+list_unread_sessions = Column[str](_SQL["unread_sessions"])
+finish_waiting = Statement[str](_SQL["finish_waiting"])
+list_waiting = Column[str](_SQL["list_waiting"])
+stop_waiting = Statement[str](_SQL["stop_waiting"])
+list_shareable = Pairs[str, list[str], Sequence[str]](_SQL["shareable"], "ids")
+# Moves the watermarks of sessions, each (id, from, to); False where another process has moved one.
+advance_watermarks = AttemptEach(_SQL["advance"], "id after upto", order="id")

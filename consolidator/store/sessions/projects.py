@@ -1,9 +1,12 @@
-"""Which project a name means: its whole path, or the last part of the path of exactly one project."""
+"""Projects: which one a name means, and which directories of the owner hold one repository, and so are one project.
+
+A name is a project's whole path, or the last part of the path of exactly one project.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,10 +14,39 @@ from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ALL_AGENTS
-from consolidator.store.queries import Rows, fetch_column, fetch_value, load
-from consolidator.store.sessions.checkouts import find_projects
+from consolidator.store.queries import (
+    Column,
+    Pairs,
+    Rows,
+    Statement,
+    StatementEach,
+    Tuples,
+    Value,
+    execute,
+    fetch_column,
+    fetch_value,
+    load,
+)
 
 _SQL = load("sessions/projects")
+
+
+async def add_each(conn: Connection, repositories: Mapping[str, str]) -> None:
+    """Note which repository each of some directories is a checkout of; what is known of a directory stays."""
+    if repositories:
+        await execute(conn, _SQL["lock"])
+        await _add_each(conn, repositories.items())
+
+
+find_projects = Pairs[str, str, Sequence[str]](_SQL["projects_of_directories"])
+get_project_of_repository = Value[str | None, str](_SQL["project_of_repository"])
+list_strayed_memories = Column[str](_SQL["strayed_memories"])
+unite = Statement[()](_SQL["unite"])
+forget_unused = Statement[()](_SQL["forget"])
+list_others = Tuples[tuple[str, str], str | None](_SQL["others"])
+_add_each = StatementEach(_SQL["add"], "directory repository")
+
+
 _SEPARATOR = re.compile(r"[/\\]")
 MAX_NAMED = 10  # projects that an error names
 
@@ -73,7 +105,6 @@ def match_project(name: str, paths: Iterable[str]) -> str:
 
 
 def _without_end(path: str) -> str:
-    """Return a path without separators at its end."""
     return path.rstrip("/\\") or path
 
 

@@ -1,4 +1,4 @@
-"""Sessions: opens, finds, locks and configures them, and moves their watermarks."""
+"""Sessions: opens, finds, lists, locks and configures them, and moves their watermarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ulid import ULID
 from consolidator.database.jsonb import as_jsonb, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.store.queries import (
     AttemptEach,
     Column,
@@ -22,6 +22,7 @@ from consolidator.store.queries import (
     OneRow,
     Pairs,
     Rows,
+    RowsByFilter,
     Statement,
     Tuples,
     execute,
@@ -213,3 +214,30 @@ _find = Tuples[tuple[str, int]](_SQL["find"])
 # Locks the sessions of spans; False where the watermark of one is not at `after` any more.
 lock_watermarks = AttemptEach(_SQL["lock_watermark"])
 _describe = Statement[Mapping[str, Any]](_SQL["describe"], "*")
+
+
+_PAGES = {
+    order: RowsByFilter[SessionRow, SessionFilter](SessionRow, _SQL[order], "*")
+    for order in ("latest", "created", "runs")
+}
+
+
+def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:
+    """Return the cursor after a session."""
+    return SessionCursor(session.last_occurred_at if order == "latest" else session.created_at, session.id)
+
+
+async def list_page(
+    conn: Connection,
+    filters: SessionFilter,
+    *,
+    person: str | None = None,
+    order: SessionOrder,
+    after: SessionCursor | None = None,
+    limit: int,
+    now: datetime,
+) -> list[SessionRow]:
+    """Return the next sessions after a cursor; `person` is whose they must be: the peer of their lineage's root."""
+    place = None if after is None else (after.at, after.id)
+    labels = filters.labels or None
+    return await _PAGES[order](conn, filters, labels=labels, person=person, after=place, limit=limit, now=now)

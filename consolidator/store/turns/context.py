@@ -12,7 +12,7 @@ from consolidator.models import ESCAPED
 from consolidator.models.event import ChunkRow, Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
-from consolidator.models.session import PastReader
+from consolidator.models.session import SessionRow
 from consolidator.store.log import blobs, events
 from consolidator.store.log.events import Span
 from consolidator.store.queries import FirstRow, OneRow, Rows, Statement, Value, fetch_all, load
@@ -24,20 +24,9 @@ _NOTE = 100  # bytes of the note about the bytes left out
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView(PastReader):
-    """What is folded of a session's past, with the marks of its row."""
+class SessionView(SessionRow):
+    """A session, and what is folded of its past."""
 
-    session_id: str
-    parent_id: str | None
-    past_id: str | None
-    kind: str
-    base_seq: int  # as are the next ones: see `SessionRow`
-    head: int
-    pruned_to: int
-    consolidated_to: int
-    created_at: datetime
-    last_event_at: datetime
-    state: dict[str, Any]  # the sum of the tools' state changes
     upto: int | None  # every event up to here is in `summary`; None where no step has folded anything
     summary: dict[str, Any] | None  # the fold of tools, errors, approvals and sub-agents, by the session's steps
     compaction_seq: int  # the event of the latest compaction, 0 if there is none

@@ -1,7 +1,6 @@
 -- name: load_view
--- The fold of a session's past, by its steps or, where it goes further, by the nights.
-select s.id as session_id, s.parent_id, s.past_id, s.kind, s.base_seq, s.head, s.pruned_to, s.consolidated_to, s.created_at,
-       s.last_event_at, s.state,
+-- A session, and the fold of its past, by its steps or, where it goes further, by the nights.
+select s.*,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
        coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
        d.summary as learned

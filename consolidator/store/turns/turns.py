@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.jsonb import as_jsonb, escape, text_array
 from consolidator.store.log.events import AppendStatement
 from consolidator.store.queries import load
 
@@ -24,7 +24,7 @@ def message(driver_errors: Sequence[str], holder: tuple[str, datetime] | None) -
     nobody holds it; the detail of the result says whether.
     """
     owner, until = holder or (None, None)
-    values = {"driver_errors": list(driver_errors), "owner": owner, "until": until}
+    values = {"driver_errors": text_array(driver_errors), "owner": owner, "until": until}
     return AppendStatement(_SQL["append_message"], values, has_conditions=True)
 
 
@@ -69,5 +69,5 @@ def results(
 ) -> AppendStatement:
     """Append results of calls, with what waits for a person from now on and what no longer does."""
     patch = {name: value for change in patches for name, value in change.items()}
-    values = {"requested": as_jsonb(dict(requested)), "settled": list(settled), "patch": as_jsonb(patch)}
+    values = {"requested": as_jsonb(dict(requested)), "settled": text_array(settled), "patch": as_jsonb(patch)}
     return AppendStatement(_SQL["append_results"], values)

@@ -5,7 +5,7 @@
 -- name: chained
 -- A part of each statement: the hashes of the new events, after the locked session's last one.
     select id, head as base, greatest(last_event_at, %(now)s) as now,
-           chain_events(chain_hash, %(contents)b::bytea[], head, greatest(last_event_at, %(now)s)) as hashes
+           chain_events(chain_hash, %(contents)b::bytea, head, greatest(last_event_at, %(now)s)) as hashes
     from locked
 
 -- name: appended_columns

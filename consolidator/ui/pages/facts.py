@@ -12,9 +12,9 @@ from consolidator.errors import UsageError
 from consolidator.models.fact import ChainedFactRow, FactRow
 from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory import facts, remember, rules
-from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.facts import FactChain, load_fact_chain
+from consolidator.service.memory.learned import find_first_fact
 from consolidator.service.memory.lessons import LESSON_PREFIX
 from consolidator.ui.view import Entry, PageModule, PageRequest, go_back, make_filter, redirect, route
 

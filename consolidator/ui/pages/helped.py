@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
-from consolidator.service.memory.daily import WeekRow, list_weeks
+from consolidator.service.memory.learned import WeekRow, list_weeks
 from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, route
 
 WEEKS, FEWEST = 26, 12  # that are drawn

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from consolidator.service.memory.daily import count_by_day, load_run_memory
+from consolidator.service.memory.learned import count_by_day, load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun, due_days
 from consolidator.service.system import load_system

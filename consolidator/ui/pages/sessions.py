@@ -19,10 +19,10 @@ from consolidator.runtime.session import access
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.runtime.turn.sessions import MessageMode
-from consolidator.service.agents.context import rebuild_context
-from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import listing
+from consolidator.service.sessions.context import rebuild_context
+from consolidator.service.sessions.costs import load_costs
 from consolidator.service.sessions.following import SessionMarks, keep_alive
 from consolidator.service.sessions.reruns import MAX_EVENTS, compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text

@@ -9,7 +9,7 @@ import psycopg
 from playwright.sync_api import Page, expect
 
 from consolidator.jobs.cron import WallClockTrigger
-from consolidator.service.memory.daily import WeekRow
+from consolidator.service.memory.learned import WeekRow
 from consolidator.ui.pages.helped import BOTTOM, TOP, draw_weeks
 from consolidator.ui.pages.nights import make_calendar
 from tests.acceptance.api.server import ApiServer

@@ -40,18 +40,18 @@ WITHOUT_THE_KEY = {
         sessions/lineage.list_abandoned sessions/sessions.list_due
         log/retention.list_expired log/retention.get_latest_times log/retention.list_last_events
         log/retention.list_sessions_before log/retention.forget_idempotency_keys sessions/checkpoints.delete_expired
-        nights/extraction.unread_sessions nights/extraction.list_waiting sessions/checkouts.strayed_memories
+        nights/model_calls.unread_sessions nights/model_calls.list_waiting sessions/projects.strayed_memories
     """,
     "asked by a person: a list, a count or a check of the whole log": """
-        checks.sizes log/fold_check.list_native turns/lease.list_attention sessions/sessions.list_ids
+        checks.sizes log/verification.list_native turns/lease.list_attention sessions/sessions.list_ids
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
-        sessions/checkouts.projects sessions/checkouts.forget sessions/projects.shared_with sessions/projects.overview
-        turns/spend.sum_costs
+        sessions/projects.projects_of_directories sessions/projects.forget sessions/projects.shared_with
+        sessions/projects.overview turns/spend.sum_costs
         sessions/sessions.list_heads sessions/sessions.list_current
-        sessions/session_list.latest sessions/session_list.created sessions/session_list.runs
+        sessions/sessions.latest sessions/sessions.created sessions/sessions.runs
         log/seals.find_broken_beginnings log/seals.find_foreign_pasts log/seals.find_broken_output
-        memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
-        observed.waiting
+        memory/derived.sessions_of_peer memory/learned.waiting checks.queue
+        checks.waiting
     """,
     "named by an id of its own, which does not tell the session": """
         sessions/checkpoints.get sessions/checkpoints.delete turns/spend.settle turns/spend.get_call

@@ -23,7 +23,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.store_items import run_operations
 from consolidator.settings import Settings
-from consolidator.store.memory import erasures
+from consolidator.store.memory import derived
 from consolidator.store.queries import load
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
@@ -211,7 +211,7 @@ async def test_it_is_logged_and_the_log_says_nothing_of_what_went(
     await run_next_night(database, clock, settings)
     await erase_and_check(database, settings, session="theirs-1")
     async with database.connection() as conn:
-        (record,) = await erasures.list_erasures(conn)
+        (record,) = await derived.list_erasures(conn)
     assert (record.session_id, record.events, record.reason) == ("theirs-1", len(private_events()), "asked to")
     assert record.derived > 2
     assert record.erased_at == clock.now()
@@ -291,8 +291,8 @@ async def test_what_a_model_read_of_others_is_left_alone(
     assert {row["operation"] for row in before[2]} >= {"reinforce"}
     clock.advance(timedelta(days=1))
     async with database.transaction() as conn:
-        await erasures.erase_session(conn, "alice-0", reason="asked to", now=clock.now())
-        await erasures.erase_session(conn, "alice-1", reason="asked to", now=clock.now())
+        await derived.erase_session(conn, "alice-0", reason="asked to", now=clock.now())
+        await derived.erase_session(conn, "alice-1", reason="asked to", now=clock.now())
     assert [await query_rows(database, query) for query in unerased] == before
     await erase_sessions(database, settings, await plan_erasure(database, session="bob-1"), reason="asked to")
     assert [row["sessions"] for row in await query_rows(database, unerased[0])] == [1]

@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.service.database import verify_database
 from consolidator.service.sessions.listing import read_state
 from consolidator.settings import Settings
-from consolidator.store.log.fold_check import FoldCheck, check_folds
+from consolidator.store.log.verification import FoldCheck, check_folds
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import run_next_night
 from tests.runtime import KEY, Replies, open_agent, send_and_collect
@@ -136,7 +136,7 @@ async def test_a_part_of_the_sessions_is_compared_and_the_rest_later(database: D
 
 async def test_it_stops_at_so_many_problems_and_says_where(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     parent, _ = await make_sessions(database)
-    monkeypatch.setattr("consolidator.store.log.fold_check.MAX_PROBLEMS", 1)
+    monkeypatch.setattr("consolidator.store.log.verification.MAX_PROBLEMS", 1)
     async with database.connection() as conn:
         await conn.execute("update session set turns = 7")
     found = await check(database)

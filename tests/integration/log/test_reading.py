@@ -13,9 +13,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import FactFilter, MemoryScope
-from consolidator.store import keyset
 from consolidator.store.log import events
-from consolidator.store.memory import listing, rederive
+from consolidator.store.memory import derived, listing
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
 from consolidator.store.sessions import sessions
@@ -80,7 +79,7 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
         await conn.execute(
             "insert into claim (run_id, kind, unit, status, seen, learned) values ('r', 'session', 'a', 'done', 1, 1)"
         )
-        await rederive.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
+        await derived.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
     async with database.connection() as conn:
         assert await unlearned(conn) == [("b", 1), ("b", 4)]
 
@@ -225,7 +224,7 @@ async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_
         (replace(page, valid_at=now), None),
         (replace(page, include_superseded=True), None),
     ):
-        with patch.object(keyset, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+        with patch.object(listing, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
             async with database.connection() as conn:
                 await listing.list_facts(conn, filters, unused_since=unused_since)
         query, values = fetch_all.await_args_list[0].args[2:]
@@ -237,7 +236,7 @@ async def test_what_is_new_since_a_moment_is_found_by_an_index(database: Databas
     async with database.transaction() as conn:
         await conn.execute("set local enable_seqscan = off")  # the table is empty
         plan = await plan_of(
-            conn, load("memory/daily")["by_day"], {"since": clock.now() - timedelta(days=14), "zone": "UTC"}
+            conn, load("memory/learned")["by_day"], {"since": clock.now() - timedelta(days=14), "zone": "UTC"}
         )
         assert "fact_recorded" in indexes(plan)
         waiting = {**MemoryScope().values(), "at": None, "last_id": None, "limit": 20}

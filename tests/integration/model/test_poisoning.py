@@ -14,7 +14,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import FactExtractor, SessionContext
 from consolidator.memory.facts.questions.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.questions.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings

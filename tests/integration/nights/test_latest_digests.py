@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
-from consolidator.jobs.merging import procedure_merge, scope_learning
+from consolidator.jobs.merging import procedure_merge
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.memory.procedures.key_counts import hash_key, hash_text
@@ -231,7 +231,7 @@ async def test_two_projects_share_a_procedure_and_part_again(
 
 async def merge_counting(database: Database, conn: Connection, settings: Settings) -> list[str]:
     """Merge, and return the projects that were learned, "" for all together."""
-    with mock.patch.object(procedure_merge, "learn_scope", wraps=scope_learning.learn_scope) as learn:
+    with mock.patch.object(procedure_merge, "learn_scope", wraps=procedure_merge.learn_scope) as learn:
         await merge(database, conn, settings)
     return [call.args[2] for call in learn.call_args_list]
 

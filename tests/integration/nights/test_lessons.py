@@ -13,7 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import learning as window_learning
-from consolidator.jobs.merging import lesson_merge
+from consolidator.jobs.merging import agent_merge
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.memory.calls.call_pairing import CallPairer
 from consolidator.memory.lessons import learning
@@ -29,7 +29,7 @@ from consolidator.service.memory.lessons import list_commands, list_friction, li
 from consolidator.service.memory.remember import forget
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
-from consolidator.store.memory.rederive import load_published
+from consolidator.store.memory.derived import load_published
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_number, run_next_night
 from tests.support import call_and_result, log_events, read_memory, user_message
@@ -218,13 +218,13 @@ async def test_calls_that_worked_are_counted_among_no_lessons(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Lesson(WORKED_CALL, "make test", "`make test` worked 2 of 2 times.", 0.0, 1, match={"calls": []})
-    monkeypatch.setattr(lesson_merge, "learn_worked_calls", lambda history: [call])
+    monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history: [call])
     await log_runs(database, "a", "make test")
     await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         published = (await load_published(conn))["lessons"].values()
         assert [item.line for item in published] == [f"{SHOP}: `make test` (in 1 sessions)"]
-        monkeypatch.setattr(lesson_merge, "learn_worked_calls", lambda history: [])
+        monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history: [])
         await scopes.touch(conn, await scopes.list_of_sessions(conn, ["a"]))
         changes = await merge_agent(conn, ALL_AGENTS, run_id="night", now=database.clock.now(), settings=settings)
     assert changes.counts["lessons"] == Counter()

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
-from consolidator.jobs.merging import agent_merge, solution_merge
+from consolidator.jobs.merging import agent_merge
 from consolidator.models.digest import ErrorRecordRow
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.service.memory.procedures import list_procedures
@@ -176,8 +176,8 @@ async def test_records_are_read_a_few_at_a_time_and_the_solutions_are_the_same(
         await conn.execute("delete from solution")
     with monkeypatch.context() as patch:
         patch.setattr(error_records, "get_each", count_read)
-        patch.setattr(solution_merge, "_RECORDS_AT_ONCE", 2)
-        patch.setattr(solution_merge, "_SUMMARIES_AT_ONCE", 1)
+        patch.setattr(agent_merge, "_RECORDS_AT_ONCE", 2)
+        patch.setattr(agent_merge, "_SUMMARIES_AT_ONCE", 1)
         await merge(database, settings)
     assert await query_rows(database, published) == at_once
     assert len(read) > 9

@@ -10,7 +10,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.merging import procedure_merge, scope_learning
+from consolidator.jobs.merging import procedure_merge
 from consolidator.settings import Settings
 from consolidator.store.calls import digests, error_records
 from tests.integration.conftest import OpenDatabase
@@ -34,7 +34,7 @@ class Reads:
             self._count_rows(monkeypatch, error_records, function) for function in ("list_of_fingerprints", "get_each")
         ]
         self.learned: list[tuple[str, str]] = []  # audience and project
-        learn = scope_learning.learn_scope
+        learn = procedure_merge.learn_scope
 
         async def note_scope(*arguments: Any) -> Any:
             _, _, project, audience, _, _ = arguments

@@ -16,7 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.turn.sub_agents import list_unfinished
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.log.fold_check import check_folds
+from consolidator.store.log.verification import check_folds
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.runtime.test_sub_agents import children_of, of_type, reply_by_task, wait_for_requests

@@ -15,7 +15,7 @@ import pytest
 from consolidator import tool
 from consolidator.database import Database
 from consolidator.errors import ModelUnavailable
-from consolidator.llm import bounded_http
+from consolidator.llm import protocol
 from consolidator.llm.client import ModelClient, ModelRequest
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens, settled_tokens
@@ -165,7 +165,7 @@ async def test_an_answer_that_is_too_long_is_no_answer(kind: str) -> None:
         with pytest.raises(ModelUnavailable, match=f"(?i){reason}"):
             await client.send(QUESTION)
         await client.close()
-        assert len(sent) <= bounded_http.MAX_REDIRECTS + 1
+        assert len(sent) <= protocol.MAX_REDIRECTS + 1
         assert max(sent) < 20_000_000
 
 

@@ -23,7 +23,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.session.creation import SessionArguments, SessionRequest, open_session
 from consolidator.runtime.turn.compaction import SummaryWriter, compact, compact_on_request
-from consolidator.service.agents.context import compact_session
+from consolidator.service.sessions.context import compact_session
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.nights.test_night_digest import Webhook

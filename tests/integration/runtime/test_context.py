@@ -21,7 +21,7 @@ from consolidator.context.reader import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.llm.tokens import estimate_tokens
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.session.scratchpad import ScratchpadEdit, change_scratchpad

@@ -14,8 +14,8 @@ from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.run import Cost
 from consolidator.runtime.session.budget import Purpose, Usage, plan_reserve, reserve_spend, settle_spend
-from consolidator.service.agents.costs import COST_GROUPINGS, load_costs
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.costs import COST_GROUPINGS, load_costs
 from consolidator.service.sessions.reruns import rerun_session
 from consolidator.testing import ModelServer
 from tests.reuse import dsn, emptied

@@ -10,7 +10,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.context.build import ContextRequest, advance_history, build_context
 from consolidator.database import Database
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType

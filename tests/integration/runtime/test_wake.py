@@ -252,7 +252,7 @@ async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(datab
         acquired = await lease.acquire_lease(database, name, seconds=3600)
         assert acquired is not None
         async with acquired:
-            acquired.steered.set()
+            acquired.steer()
             await acquired.run_unless_steered(stubborn())
 
     await log_events(database, "s", [user_message("hello")])

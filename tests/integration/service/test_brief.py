@@ -18,17 +18,18 @@ from consolidator.jobs.merging import warning_file
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import OTHERS, Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.lessons.trace import NO_MATCHES
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.brief import Situation, _rank_observations, brief
 from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.lessons import forget_lesson
+from consolidator.service.memory.lessons import forget_lesson, is_said
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from consolidator.store.memory import lessons
@@ -99,6 +100,23 @@ async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_hel
     assert "heron" in told[5]
     assert len(told) == 6  # nothing twice in other order, nothing that is told only when asked for
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
+
+
+async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(database: Database) -> None:
+    await keep(
+        database,
+        lesson("format check", "Format check: `dune fmt --check`.", instead="dune fmt --check", purpose="format check"),
+        lesson("format", "Format: `dune fmt`.", instead="dune fmt", purpose="format"),
+        lesson("dune fmt --check", "The first one fails; run `dune fmt`.", kind="first_run_fails", instead="dune fmt"),
+    )
+    lines = (await tell(database)).splitlines()
+    assert [line for line in lines if "dune" in line] == [line for line in lines if "The first one fails" in line]
+
+
+def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
+    row = cast(SolutionRow, SimpleNamespace(body={"fixes": [{"resolving": "dune tidy"}]}, headline="it is untidy"))
+    assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
+    assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
 
 async def test_however_much_is_known_some_of_each_kind_is_told_within_the_budget(database: Database) -> None:
@@ -274,6 +292,51 @@ async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishe
     for wish in wishes:
         await remember(database, wish, SCOPE)
     assert (await tell(database)).count("[fact:") == count
+
+
+async def test_what_is_used_is_told_once_where_it_is_said_what_for(database: Database) -> None:
+    for sentence in ("We use pnpm.", "The package manager is pnpm.", "We use Terraform."):
+        await remember(database, sentence, SCOPE)
+    told = [line.partition(" (since")[0] for line in (await tell(database)).splitlines() if line.startswith("- ")]
+    assert sorted(told) == ["- The package manager is pnpm.", "- We use Terraform."]
+
+
+@pytest.mark.parametrize(
+    ("words", "peer", "is_told"),
+    [
+        (
+            [
+                "Commit and update the changelog.",
+                "Commit this and update CHANGELOG.md",
+                "commit, and update the changelog",
+            ],
+            None,
+            True,
+        ),
+        (["Commit and update the changelog."] * 3, None, False),  # a program's, or pasted
+        (["Commit and update the changelog.", "Commit this and update CHANGELOG.md"], None, False),
+        (
+            [
+                "Commit and update the changelog.",
+                "Commit this and update CHANGELOG.md",
+                "commit, and update the changelog",
+            ],
+            "mia",
+            False,
+        ),
+    ],
+)
+async def test_what_the_owner_asked_for_in_several_sessions_each_time_in_other_words_is_told(
+    database: Database, clock: FrozenClock, settings: Settings, words: list[str], peer: str | None, is_told: bool
+) -> None:
+    for number, text in enumerate(words):
+        said = [user_message(text)]
+        await log_events(database, f"s{number}", said, agent="claude-code", project=SHOP, peer=peer)
+    clock.advance(timedelta(days=2))
+    await run_job(database, settings)
+    told = await tell(database)
+    assert ('asked in 3 sessions: "When committing, update changelog."' in told) is is_told
+    assert ("[rule:" in told) is is_told
 
 
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(

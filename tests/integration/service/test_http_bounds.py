@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
-from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
+from consolidator.jobs.serving import BoundedConfig, BoundedServer, ConnectionLimits
 from consolidator.service.address import listen
 from consolidator.service.request_limits import RequestLimits, WorkPlaces
 from tests.support import PATIENCE

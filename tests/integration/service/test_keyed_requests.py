@@ -16,7 +16,7 @@ from consolidator.process import machine_prefix
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.requests import LONGEST_WORK, Answer, KeyedRequest, answer_again, answer_once
 from consolidator.settings import Settings
-from consolidator.store.sessions import api_requests, sessions
+from consolidator.store.sessions import credentials, sessions
 from tests.databases import fetch_dicts
 from tests.support import SimulatedKill, log_events
 
@@ -125,7 +125,7 @@ async def test_work_whose_process_was_killed_is_done_again(
     owner = f"{machine_prefix()}4194999/7/of-a-process-that-ended" if is_dead else "other-machine/1/2/x"
     async with database.connection() as conn:
         now = clock.now()
-        await api_requests.add(conn, ApiRequestRow("web", "k1", b"hash", UNDER_WAY, owner, None, None, now))
+        await credentials.add_request(conn, ApiRequestRow("web", "k1", b"hash", UNDER_WAY, owner, None, None, now))
     if not is_dead:
         with pytest.raises(RequestUnderWay):
             await answer_again(database, REQUEST, open_a_session)

@@ -14,7 +14,7 @@ from consolidator.jobs.ledger import JobContext
 from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
-from consolidator.models.steer import SteerCounts
+from consolidator.models.session import SteerCounts
 from consolidator.models.viewer import Viewer
 from consolidator.service.clients.installation import learn_history
 from consolidator.service.memory.learned import list_sections, load_learned

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from consolidator import BlockingMemory, Database, Memory, Viewer
 from consolidator.errors import ConsolidatorError, Forbidden, NotFound, UsageError
-from consolidator.library.results import Explanation
+from consolidator.library.memory import Explanation
 from consolidator.models.fact import FactRow
 from consolidator.service.memory.recall import RecallResult
 from consolidator.settings import Settings

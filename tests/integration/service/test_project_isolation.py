@@ -19,7 +19,6 @@ from consolidator.database import Database
 from consolidator.errors import ConsolidatorError
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.viewer import Viewer
-from consolidator.service.agents.context import preview_context
 from consolidator.service.credentials import create_credential, find_viewer
 from consolidator.service.encoding import encode_json, to_visible_json
 from consolidator.service.memory.explain import explain
@@ -29,6 +28,7 @@ from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.sessions.context import preview_context
 from consolidator.settings import Settings
 from tests.integration.service.test_i16_isolation import AGENT, QUERIES, canary, persons_in, planted_events
 from tests.nights import query_rows, run_next_night

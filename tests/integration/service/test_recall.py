@@ -10,7 +10,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
 from consolidator.memory.recall.block import estimate_tokens
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.models.viewer import Viewer

@@ -17,7 +17,7 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.search import index, postings
+from consolidator.store.search import index
 from consolidator.store.search import vectors as stored_vectors
 from consolidator.testing import ModelServer
 from tests.integration.locks import wait_for_lock
@@ -237,7 +237,7 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
 ) -> None:
     await log_sayings(database, "one")
     await run_next_night(database, clock, settings)
-    stored, resume, add_postings = asyncio.Event(), asyncio.Event(), postings.add_postings
+    stored, resume, add_postings = asyncio.Event(), asyncio.Event(), index.add_postings
 
     async def wait_and_add(conn: Connection, added: Any) -> None:
         stored.set()
@@ -245,7 +245,7 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
         await add_postings(conn, added)
 
     await log_events(database, "late", [user_message("The lighthouse is red.")], project="shop", peer="ada")
-    monkeypatch.setattr(postings, "add_postings", wait_and_add)
+    monkeypatch.setattr(index, "add_postings", wait_and_add)
     night = asyncio.create_task(run_next_night(database, clock, settings))
     await stored.wait()
     rebuilding = asyncio.create_task(create_reindexing(database, settings).run())

@@ -7,7 +7,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.memory.recall.postings import FACT, pack_postings
 from consolidator.memory.text.words import word_key
-from consolidator.store.search import postings
+from consolidator.store.search import index
 
 RARE, COMMON, SCOPE, OTHER = "rare", "common", 7, 8
 HELD = {RARE: 1500, COMMON: 9000}  # documents with the word
@@ -23,9 +23,9 @@ async def count_documents(database: Database, *, scopes: tuple[int, ...] = (SCOP
         for key, posting in pack_postings(FACT, number, {word: 1 + number % 3})
     ]
     async with database.connection() as conn:
-        await postings.add_postings(conn, written)
+        await index.add_postings(conn, written)
         keys = {word_key(FACT, word): word for word in HELD}
-        found = await postings.search_words(conn, list(keys), scopes, dict.fromkeys(scopes, SIZE))
+        found = await index.search_words(conn, list(keys), scopes, dict.fromkeys(scopes, SIZE))
     return {keys[key]: count for key, _, count in found}
 
 
@@ -38,9 +38,9 @@ async def test_a_rare_word_is_counted_and_a_common_one_in_a_sample(database: Dat
 async def test_a_word_of_which_even_the_sample_has_too_many_is_estimated_between_it_and_all_documents(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postings, "SAMPLE_LIMIT", 100)
+    monkeypatch.setattr(index, "SAMPLE_LIMIT", 100)
     counts = await count_documents(database)
-    assert 100 * postings.SAMPLE_SHARE < counts[COMMON] < SIZE
+    assert 100 * index.SAMPLE_SHARE < counts[COMMON] < SIZE
     assert counts[RARE] == HELD[RARE]
 
 

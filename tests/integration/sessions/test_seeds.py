@@ -17,11 +17,11 @@ from consolidator.models.viewer import Viewer
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.creation import SessionRequest, create_session
 from consolidator.runtime.turn import sessions as people
-from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.context import PreviewOptions, preview_context
 from consolidator.service.sessions.listing import list_seeds
 from consolidator.settings import Settings
-from consolidator.store.sessions.session_list import list_page
+from consolidator.store.sessions.sessions import list_page
 from consolidator.testing import ModelServer
 from tests.nights import query_number, run_next_night
 from tests.runtime import open_agent, read_log, send_and_collect

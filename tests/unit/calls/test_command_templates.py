@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.command_templates import usage_pattern
+from consolidator.memory.calls.symbols import usage_pattern
 
 
 @pytest.mark.parametrize(

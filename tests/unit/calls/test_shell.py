@@ -62,6 +62,7 @@ def test_the_program_whose_outcome_the_call_reports(command: str, name: str | No
         ("sh -c \"bash -c 'go vet ./...'\"", "go vet"),
         ("uv run --with httpx pytest -k slow tests", "pytest"),
         ("poetry run python -m mypy src", "mypy"),
+        ("pnpm -r --filter web exec tsc --noEmit", "tsc"),
         ("python3.12 -m pip install requests", "pip install"),
         ("npx -y vitest run", "vitest"),
         ("bundle exec rspec spec", "rspec"),

@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import log_folders
-from consolidator.service.clients import guidance
+from consolidator.service.clients import servers_text
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, COPILOT, CURSOR, KIMI, OPENCODE
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
@@ -120,11 +120,16 @@ def test_a_toml_file_that_takes_no_hook_is_refused() -> None:
 
 def test_a_line_of_guidance_is_added_once_and_removed_without_a_trace() -> None:
     for text in ("", "# Ours\n\nUse tabs.\n"):
-        assert guidance.add(guidance.add(text)).count("`recall`") == 1
-        assert guidance.remove(guidance.add(text)) == text
-        assert guidance.remove(guidance.add(text).replace("\n", "\r\n")) == text.replace("\n", "\r\n")
+        assert servers_text.add_guidance(servers_text.add_guidance(text)).count("`recall`") == 1
+        assert servers_text.remove_guidance(servers_text.add_guidance(text)) == text
+        assert servers_text.remove_guidance(servers_text.add_guidance(text).replace("\n", "\r\n")) == text.replace(
+            "\n", "\r\n"
+        )
     assert (
-        guidance.remove("Use tabs." + guidance.add("").replace("Before", "\nBefore", 1) + "More.") == "Use tabs.\nMore."
+        servers_text.remove_guidance(
+            "Use tabs." + servers_text.add_guidance("").replace("Before", "\nBefore", 1) + "More."
+        )
+        == "Use tabs.\nMore."
     )
 
 

@@ -15,7 +15,7 @@ from consolidator.formats import claw0
 from consolidator.formats.base import Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.session_key import SessionKey
+from consolidator.models.session import SessionKey
 from tests.unit.formats.format_logs import (
     NO_DEADLINE,
     NOW,

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consolidator.formats import harness
 from consolidator.formats.base import Item
-from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES
+from consolidator.formats.harness import EVENT_TYPES, GENERATION_TYPES
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 from tests.unit.formats.format_logs import (

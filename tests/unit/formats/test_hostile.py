@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.formats import claw0, native
+from consolidator.formats import claw0, harness, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.json_parsing import to_float
-from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES
+from consolidator.formats.harness import EVENT_TYPES, GENERATION_TYPES
 from consolidator.formats.openai import messages as openai_messages
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import NO_DEADLINE

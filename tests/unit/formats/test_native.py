@@ -16,7 +16,7 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignSession, Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.session_key import has_controls
+from consolidator.models.session import has_controls
 from tests.unit.formats.format_logs import (
     NO_DEADLINE,
     NOW,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.formats.common.outcome import is_failure, is_timeout
+from consolidator.formats.common.drafts import is_failure, is_timeout
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\n'
 

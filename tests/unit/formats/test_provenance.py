@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.formats import claw0, pi
+from consolidator.formats import claw0, harness, pi
 from consolidator.formats.base import Format
 from consolidator.formats.common.wrappers import unwrap
-from consolidator.formats.harness import reader as harness
 from consolidator.formats.openai import messages as openai_messages
 from consolidator.models.payload import EventType
 from tests.unit.formats import test_codex

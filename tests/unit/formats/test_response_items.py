@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.formats.openai.response_items import draft_item
+from consolidator.formats.openai.responses import draft_item
 from consolidator.models.payload import EventType, check_payload
 
 TEXT = {"type": "output_text", "text": "Done.", "annotations": [], "logprobs": []}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consolidator.jobs.serving.connections import RepeatedLines, counted_repetitions
+from consolidator.jobs.serving import RepeatedLines, counted_repetitions
 
 
 class Lines(logging.Handler):

@@ -163,7 +163,7 @@ def test_a_file_in_a_copy_of_the_project_is_the_projects() -> None:
 def test_a_commit_runs_no_program_that_nobody_knows() -> None:
     lessons = learn(lambda log: log.edit("a.py").run("git commit -m x", "$ sitectl approve --all\nblack....Passed"))
     assert [lesson.line for lesson in lessons if lesson.kind == "commit_check"] == [
-        "The commit hook runs `black` (0 of 4 commits were refused)."
+        "The commit hook runs `black` (0 of 4 refused)."
     ]
 
 

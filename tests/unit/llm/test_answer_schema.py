@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from consolidator.context.compaction import SUMMARY_SCHEMA
-from consolidator.llm.answer_schema import list_violations
+from consolidator.llm.protocol import list_violations
 from consolidator.memory.facts.questions import extraction_prompt, merge_question
 from tests.unit.formats.sample_logs import ODD_VALUES, places, put
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.model_use.stand_in_model import common_start
 from consolidator.llm.client import ModelRequest, create_client
-from consolidator.llm.dialect import Dialect
+from consolidator.llm.protocol import Dialect
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.questions import extraction_prompt, merge_question
 from consolidator.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.llm.request_body import Message, encode_body
+from consolidator.llm.protocol import Message, encode_body
 
 
 def test_a_body_is_the_same_json_each_time_and_beside_new_messages() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from consolidator.models.fact import FactRow
 from consolidator.models.procedure import ProcedureRow
-from consolidator.models.steer import SteerCounts
+from consolidator.models.session import SteerCounts
 from consolidator.service.memory.rules import RuleProposal
 from consolidator.service.nights.night_digest import MAX_CHARS, MAX_LINES, NightDigest, compose_digest
 from consolidator.store.memory.learned import FailedAgainRow, LearnedNews, WaitingCountsRow

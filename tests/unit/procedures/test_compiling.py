@@ -15,8 +15,14 @@ from consolidator.memory.lessons.history import TracedSession
 from consolidator.memory.lessons.segments import split_line
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.procedures.compiled_procedure import CompiledProcedure, ProcedureRun, StepRefused
-from consolidator.memory.procedures.compiling import CannotCompile, Instance, compile_procedure, find_calls, fixed_steps
-from consolidator.memory.procedures.drift import find_drift
+from consolidator.memory.procedures.compiling import (
+    CannotCompile,
+    Instance,
+    compile_procedure,
+    find_calls,
+    find_drift,
+    fixed_steps,
+)
 from consolidator.models.event import Event, NewEvent
 from consolidator.runtime.tools.procedure_tool import procedure_tool
 from consolidator.service.memory.compiling import list_calls

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.procedures.key_counts import Ints
-from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums
+from consolidator.memory.procedures.key_counts import EMPTY_SUMS, Ints, KeySums
 
 
 @dataclass(frozen=True)

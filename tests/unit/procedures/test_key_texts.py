@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.procedures.key_counts import hash_text
-from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_counts import KeySums, hash_text
 from consolidator.memory.procedures.key_texts import KeyTexts
 from tests.unit.procedures.test_key_sums import CountedSession
 

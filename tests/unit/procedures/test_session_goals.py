@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.procedures.session_goals import order_goals
+from consolidator.memory.text.title import order_goals
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.procedures.under_way import find_procedures_under_way
+from consolidator.memory.procedures.prediction import find_procedures_under_way
 from consolidator.models.procedure import ProcedureRow
 from tests.conftest import NOON
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.demo import story as logs
-from consolidator.demo.story import story_start
+from consolidator import demo as logs
+from consolidator.demo import story_start
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.registry import get_format, recognise_format
 from release.demo_logs import writer

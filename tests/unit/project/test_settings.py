@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.config_file import config_path
 from consolidator.errors import UsageError
-from consolidator.settings import describe_unknown_settings, list_settings, load_settings
+from consolidator.settings import config_path, describe_unknown_settings, list_settings, load_settings
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

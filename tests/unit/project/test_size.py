@@ -12,15 +12,15 @@ import pytest
 
 PACKAGE = Path(__file__).parents[3] / "consolidator"
 FILES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 90_523  # of Python; 72,000 is what it is to come down to. 200 are blank lines that part long functions
-MAX_ENTRIES = 30  # of a folder, as the package itself has; 22 is what a reader takes in at once
+MAX_LINES = 90_390  # of Python; 72,000 is what it is to come down to. 200 are blank lines that part long functions
+MAX_ENTRIES = 29  # of a folder, as the package itself has; 22 is what a reader takes in at once
 MAX_PARAMETERS = 8  # of a function; more are a value with a name
 LONG_FUNCTIONS = 4  # that take more parameters: what programs call by keywords, and the doors of the log
 LONG_BODY, MANY_STEPS = 25, 10  # lines and statements of a function from which on blank lines part its steps
 UNPARTED = 24  # such functions without a blank line: of memory, prompts and turns, where each waits for its next change
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
-    "consolidator.service.memory.recall": 83,
-    "consolidator.jobs.consolidation.pipeline": 200,
+    "consolidator.service.memory.recall": 80,
+    "consolidator.jobs.consolidation.pipeline": 180,
 }
 
 

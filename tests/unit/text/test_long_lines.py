@@ -9,7 +9,7 @@ import pytest
 
 from consolidator.memory.calls.argument_summary import strip_command
 from consolidator.memory.recall.query import looks_like_error
-from consolidator.memory.text.quotations import quoted_text
+from consolidator.memory.text.pasted import quoted_text
 from consolidator.memory.text.sentences import split_sentences
 
 LONG = 2_000_000

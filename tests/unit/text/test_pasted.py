@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.text.quotations import quoted_text, split_quoted
+from consolidator.memory.text.pasted import quoted_text, split_quoted
 from consolidator.memory.text.sentences import split_sentences
 
 SAYS = "I always use tabs here."

@@ -12,7 +12,7 @@ from consolidator.memory.facts.questions.session_lines import transcript_lines
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.recall.episodes import extract_episode
-from consolidator.memory.text.private import strip_private
+from consolidator.memory.text.markers import strip_private
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 
-from consolidator.memory.calls.approvals import describe_approval, read_choice
+from consolidator.memory.calls.tool_values import describe_approval, read_choice
 from consolidator.memory.facts.candidates import SessionContext, speaker_name
 from consolidator.memory.facts.questions.call_lines import call_lines
 from consolidator.memory.facts.questions.transcript import EXPLAINS, GAP, TranscriptLine, shorten
 from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.quotations import split_quoted
-from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.markers import strip_recalled
+from consolidator.memory.text.pasted import split_quoted
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

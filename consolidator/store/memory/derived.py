@@ -1,15 +1,20 @@
-"""Deletes what was derived from sessions, so that it can be derived again, and reads what is published, to compare."""
+"""What was derived from sessions: deleted to be derived again, or for good with its session; or compared."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from consolidator.database.partitions import Connection
-from consolidator.store.facts import steering
-from consolidator.store.queries import Rows, Value, execute, fetch_all, fetch_value, load
+from ulid import ULID
 
-_SQL = load("memory/rederive")
+from consolidator.database.partitions import Connection
+from consolidator.models.provenance import ErasureRow
+from consolidator.store.facts.facts import delete_steers
+from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_value, load
+
+_SQL = load("memory/derived")
 _ALL_REVISIONS = 2**31 - 1
 
 
@@ -45,7 +50,7 @@ async def delete_derived(
         deleted += int(await fetch_value(conn, _SQL["delete_error_records"], values))
     if candidates:
         deleted += int(await fetch_value(conn, _SQL["delete_candidates"], values))
-        deleted += await steering.delete(conn, session, after=after)
+        deleted += await delete_steers(conn, session, after=after)
         await execute(conn, _SQL["reconcile_remaining"], values)
     return deleted
 
@@ -75,3 +80,37 @@ async def load_published(conn: Connection) -> dict[str, dict[str, PublishedItem]
 
 list_sessions = Rows[MatchingSession](MatchingSession, _SQL["sessions"])
 stamp_events = Value[int, str](_SQL["stamp"], "session")
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyMember:
+    """A session that goes when one of its ancestors, or itself, is erased."""
+
+    id: str
+    agent: str
+    memory: str
+    project: str | None
+    origin: str | None  # "format:name" if it was imported
+    kind: str  # root | fork | resume | branch | sub-agent
+    events: int  # that are not pruned
+
+
+async def erase_session(conn: Connection, session: str, *, reason: str, now: datetime) -> int:
+    """Erase a session and what was derived from it, and log that; return the number of erased events."""
+    values = {"session": session}
+    await execute(conn, _SQL["erase_model_facts"], values)
+    derived = await delete_derived(
+        conn, session, after=0, digest=True, errors=True, candidates=True, include_models=True
+    )
+    await execute(conn, _SQL["erase_model_calls"], values)
+    await execute(conn, _SQL["detach_rest"], values)
+    entry = {"id": str(ULID()), "session": session, "derived": derived, "reason": reason, "now": now}
+    return int(await fetch_value(conn, _SQL["erase_session"], entry))
+
+
+list_family = Rows[FamilyMember, Sequence[str]](FamilyMember, _SQL["family"])
+list_sessions_of_peer = Column[str, str](_SQL["sessions_of_peer"])
+erase_corrections = Statement[str](_SQL["erase_corrections"])
+erase_retired_procedures = Statement[str](_SQL["erase_retired_procedures"])
+count_erasures = Value[int](_SQL["count"])
+list_erasures = Rows[ErasureRow](ErasureRow, _SQL["listing"], limit=50)

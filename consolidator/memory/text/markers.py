@@ -1,6 +1,9 @@
-"""Takes out what people mark as private: `<private>…</private>` around words keeps them out of memory.
+"""What stays out of memory by its markers: `<private>…</private>`, and what memory itself put into a prompt.
 
-The log holds them as they were said, and so does the conversation; what the nights read does not.
+The log holds private passages as they were said, and so does the conversation; what the nights read does not.
+`strip_recalled` is what memory reads messages, reasons, goals and answers of the log through, and results where facts
+are read from them; private passages go with it. Calls and results for procedures and solutions are read by
+`read_tool_value`, which takes out private passages alone.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Sequence
 
 from consolidator.markup import Tag, find_tags
 
-NAME = "private"
+PRIVATE = "private"
 # The rest of an opening tag after its name; a tag in a quoted attribute is none.
 _REST_OF_TAG = re.compile(
     r"(?:=\s{0,9}(?:\"[^\"]*\"|'[^']*')|(?!&gt;|=\s{0,9}(?:\"[^\"]*\"|'[^']*'))[^<>\uff1e])*(?P<bracket>>|\uff1e|&gt;)",
@@ -42,7 +45,7 @@ def has_unclosed_passage(text: str) -> bool:
 
 def _find_passages(text: str, *, is_excerpt: bool) -> list[tuple[int, int]]:
     """Return start and end of each private passage, in order; one that nothing closes ends behind the text."""
-    tags = _drop_tags_in_attributes(find_tags(text, (NAME,)), text)
+    tags = _drop_tags_in_attributes(find_tags(text, (PRIVATE,)), text)
     named = [_is_named(tag, text) for tag in tags]
     closed = _find_closed(tags, named)
     passages: list[tuple[int, int]] = []
@@ -93,3 +96,37 @@ def _drop_tags_in_attributes(tags: Sequence[Tag], text: str) -> list[Tag]:
         rest = None if tag.is_closing else _REST_OF_TAG.match(text, tag.end)
         done = rest.end() if rest else tag.end
     return kept
+
+
+RECALL_BEGIN, RECALL_END = "<recalled-memory>", "</recalled-memory>"
+# Of a context's other blocks.
+SUMMARY_TAG, SCRATCHPAD_TAG, EARLIER_TAG = "session-summary", "working_memory", "earlier-thread"
+_TAGS = f"{SUMMARY_TAG}|{SCRATCHPAD_TAG}|{EARLIER_TAG}"
+_RECALL_BLOCK = re.compile(rf"{re.escape(RECALL_BEGIN)}.*?(?:{re.escape(RECALL_END)}|\Z)", re.DOTALL | re.IGNORECASE)
+_OTHER_BLOCK = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
+_CITATION = re.compile(r"\[(?:[a-z]+:|(?=[a-z]_))((?:[a-z]_)?[0-9a-f]{6,})\]")
+_MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
+
+
+def strip_recalled(text: str) -> str:
+    """Return a text without the blocks that memory put there, and without what its writer marked as private.
+
+    A recall block without an end goes to the text's end.
+    """
+    text = strip_private(text)
+    return _OTHER_BLOCK.sub(" ", _RECALL_BLOCK.sub(" ", text)) if "<" in text else text
+
+
+def escape_markers(text: str) -> str:
+    """Return a text that can neither begin nor end a block."""
+    return _MARKER.sub(r"(\1\2)", text)
+
+
+def wrap_block(text: str, tag: str) -> str:
+    """Return a text as a block of a context; nothing in the text can end the block."""
+    return f"<{tag}>\n{escape_markers(text)}\n</{tag}>"
+
+
+def find_citations(text: str | None) -> list[str]:
+    """Return the ids of what memory cites in a text, each once."""
+    return list(dict.fromkeys(_CITATION.findall(text or "")))
