@@ -132,10 +132,10 @@ def resolves(segment: Segment, failed: Segment) -> bool:
 
 def is_in_place_of(segment: Segment, refused: Segment) -> bool:
     """Whether a segment does what another one was to do: for the same purpose, or with most of its words."""
-    if segment.is_trivial or segment.operation == refused.operation or refused.program in _NO_TASKS:
+    if segment.is_trivial or segment.operation == refused.operation or refused.program in NO_TASKS:
         return False
     purpose = purpose_of(refused.operation)
-    is_alike = len(refused.call.split()) > 1 and segment.program not in _NO_TASKS and _shares_words(segment, refused)
+    is_alike = len(refused.call.split()) > 1 and segment.program not in NO_TASKS and _shares_words(segment, refused)
     return (purpose is not None and purpose == purpose_of(segment.operation)) or is_alike
 
 
