@@ -354,7 +354,7 @@ def test_an_order_names_what_it_is_about(text: str, value: str | None) -> None:
 
 
 def test_a_log_that_tells_no_call_that_was_let_pass_has_no_denials_in_a_row() -> None:
-    call = {"call_id": "c1", "tool": "Bash", "arguments": {"command": "git push"}}
+    call: dict[str, Any] = {"call_id": "c1", "tool": "Bash", "arguments": {"command": "git push"}}
     denial = make_event(EventType.APPROVAL_DENIED, **call)
     proposed = [propose_candidates([denial], replace(WORK, is_imported=is_imported), redact).candidates
                 for is_imported in (False, True)]  # fmt: skip
