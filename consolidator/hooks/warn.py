@@ -98,7 +98,7 @@ def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes
 def concerns(
     match: dict[str, str], project: str, body: dict[str, object], programs: frozenset[str] = frozenset()
 ) -> bool:
-    """Tell whether a call is one that never worked. `match` is that of the lesson; what is not sure is not.
+    """Tell whether a call never worked or is refused. `match` is that of the lesson; what is not sure is not.
 
     A program that one of the known `programs` follows only runs that one: it is not what fails.
     """
@@ -154,6 +154,8 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[0] not in _NO_PATTERNS and any(word[0] == "-" and "=*" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
+    if kind == "operation":
+        return words[: len(operation)] == operation
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]

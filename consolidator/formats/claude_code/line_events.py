@@ -94,6 +94,7 @@ class SessionState:
     arguments: dict[str, Any] = field(default_factory=dict)  # open calls: call id -> arguments, for a denial
     background_agents: dict[str, str] = field(default_factory=dict)  # running in the background: agent id -> call id
     background_calls: dict[str, str] = field(default_factory=dict)  # of the shell, likewise: task id -> call id
+    hooked: set[str] = field(default_factory=set)  # ids of calls that a hook ran before
     permission_mode: str | None = None
     message_id: str | None = None  # the last, whose blocks a later line may repeat as it grows
     blocks: dict[str, object] = field(default_factory=dict)  # by hash: the line that had it first
@@ -144,7 +145,8 @@ def _draft_tool_result(
         session.background_calls[task] = call_id
     yield result
     yield from draft_asked_end(part, tool, arguments, result, session.background_calls)
-    if is_only and is_user_denial(result, line) and not session.denial_recorded:
+    is_hooked = call_id in session.hooked
+    if is_only and is_user_denial(result, line, is_hooked=is_hooked) and not session.denial_recorded:
         session.denial_recorded = True  # one denial ends all parallel calls
         yield from draft_denial(part, result, arguments, session.permission_mode)
     if is_only:
@@ -275,10 +277,18 @@ def _draft_steering_message(text: str, line: Mapping[str, Any], time_field: dict
             yield EventDraft(draft.part, draft.type, {**draft.data, "mode": "steer", **time_field})
 
 
+def _note_hook(line: Mapping[str, Any], session: SessionState) -> Iterator[EventDraft]:
+    data = line.get("data")
+    if isinstance(data, Mapping) and data.get("type") == "hook_progress":
+        session.hooked.add(str(line.get("toolUseID")))
+    return iter(())
+
+
 DRAFTERS = {
     "user": _draft_user_line,
     "assistant": _draft_assistant_line,
     "system": _draft_system_line,
     "queue-operation": _draft_queue_operation,
     "attachment": _draft_attachment,
+    "progress": _note_hook,
 }

@@ -32,6 +32,11 @@ _USER_DENIALS = (  # by a person
     "User chose to stay in plan mode",
 )
 _REJECTION_RECORD = "User rejected tool use"  # what the harness writes beside a rejected call
+_REJECTION = "The user doesn't want to proceed with this tool use. The tool use was rejected"
+# Tools whose own errors begin with the harness's words in the versions that log which hooks ran before a call: a
+# shell's with "Exit code", a file's with what is wrong with the call. Of all others any text may stand there.
+_OWN_ERRORS = ("Bash", "PowerShell", "Edit", "MultiEdit", "Write", "NotebookEdit", "Read")
+_LOGS_HOOKS = re.compile(r"2\.1\.(?:1[2-9]|[2-9]\d|\d{3})")
 _RULE_DENIAL = re.compile(  # by a permission rule, or because nobody could be asked
     r"Permission to use |Permission for this (?:tool use|action) was denied|Claude requested permissions to "
     r"|This command requires approval|This Bash command contains multiple operations\. The following parts? requires? "
@@ -50,7 +55,7 @@ _CASCADES = ("Sibling tool call errored", "Cancelled: parallel tool call")
 # A person's words come directly after these sentences of the harness; elsewhere a command or a plan may say the same.
 _DENIAL_REASON = re.compile(
     r"(?:Error: )?(?:<tool_use_error>)?(?:Error: )?"
-    r"The user doesn't want to proceed with this tool use\. The tool use was rejected"
+    rf"{re.escape(_REJECTION)}"
     r"(?: \(eg\. if it was a file edit, the new_string was NOT written to the file\))?\. "
     r"(?:The user provided the following reason for the rejection:|To tell you how to proceed, the user said:)\s*(.+)",
     re.DOTALL,
@@ -78,12 +83,12 @@ def classify_failure(text: str) -> str | None:
     return "timeout" if _TIMEOUT.search(plain) else None
 
 
-def is_user_denial(result: EventDraft, line: Mapping[str, Any]) -> bool:
+def is_user_denial(result: EventDraft, line: Mapping[str, Any], *, is_hooked: bool) -> bool:
     """Tell whether the fields of a result's line prove that a person denied the call.
 
     `toolDenialKind` says so. Older versions write "User rejected tool use" beside the result, which no tool can: an
     error of a tool stands there after "Error: ". So do the words that a person gave with a denial; there they count
-    only for the tools that do nothing but ask a person.
+    only for tools that cannot begin an error so, and not where a hook (`is_hooked`) ran before, which can.
     """
     if result.data["status"] != "error":
         return False
@@ -92,12 +97,14 @@ def is_user_denial(result: EventDraft, line: Mapping[str, Any]) -> bool:
         return bool(kind == "user-rejected")
     if recorded == _REJECTION_RECORD:
         return True
-    text = _WRAPPER_PREFIX.sub("", str(result.data["content"]), count=1)
+    text, tool = str(result.data["content"]), result.data["tool"]
+    if tool in _OWN_ERRORS and not is_hooked and _LOGS_HOOKS.fullmatch(str(line.get("version"))):
+        return text.startswith(_REJECTION) and bool(recorded == f"Error: {text}")
     return (
-        result.data["tool"] in ASKING_TOOLS
+        tool in ASKING_TOOLS
         and isinstance(recorded, str)
         and recorded.startswith(tuple(f"Error: {sentence}" for sentence in _USER_DENIALS))
-        and text.startswith(_USER_DENIALS)
+        and _WRAPPER_PREFIX.sub("", text, count=1).startswith(_USER_DENIALS)
     )
 
 

@@ -44,6 +44,7 @@ class SessionContext:
     project: str | None = None
     peer: str | None = None
     is_subagent: bool = False
+    is_imported: bool = False  # from a log that does not say which calls a person let pass
 
     def is_among_people(self, speaker: str | None) -> bool:
         """Tell whether a speaker talks to another person: the session's peer names both, and the agent only listens."""
@@ -60,6 +61,7 @@ def session_context(session: SessionRow) -> SessionContext:
         project=session.project,
         peer=session.peer,
         is_subagent=session.kind == "sub-agent",
+        is_imported=session.origin is not None,
     )
 
 

@@ -74,6 +74,7 @@ _KNOWN_FILE = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = r"(?:@\S+|(?:[\w.~-]*/)+[\w.@~-]*\w|[\w-]+\.[a-z]\w{0,4}\b|`[^`]+`)"
+_NAME_IN_CODE = re.compile(r"`([a-z][a-z\d-]*(?: [a-z][a-z\d:-]*){0,2})`")  # a program or package, and what it does
 _FILES = re.compile(
     rf"(?:\b(?:all|both)\s+)?(?:{_REFERENCE}(?:\s*,?\s*(?:and\s+)?{_REFERENCE})*(?:\s+files?\b)?|\bfiles?\b)",
     re.IGNORECASE,
@@ -85,6 +86,10 @@ _OBJECT = re.compile(  # what is at hand, and nothing else: "commit this", "comm
     re.IGNORECASE,
 )
 _AT_HAND = re.compile(r"\b(?:this|that|these|those|here|there|it)\b|\d{3,}|https?:", re.IGNORECASE)
+_AT_HAND_THINGS = word_set(  # of a brief order
+    "ahead look again push commit merge plan task work code codebase files changes branch pr handoff test tests issue "
+    "issues bug bugs error errors fail failing findings conflicts feature"
+)
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|never|no|without|avoid|stop)\b|n't\b", re.IGNORECASE)
 _LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
@@ -102,7 +107,7 @@ _OCCASION = {
 
 def find_instruction(sentence: str) -> str | None:
     """Return the order that a sentence gives, in a form that is the same for other files; None where it gives none."""
-    order = strip_lead_in(mend_contractions(sentence))
+    order = _NAME_IN_CODE.sub(r"\1", strip_lead_in(mend_contractions(sentence)))
     if "://" in order:
         return None
     if (request := _REQUEST.match(order)) is not None:
@@ -118,11 +123,10 @@ def find_instruction(sentence: str) -> str | None:
     words = order.split()
     if not 2 <= len(words) <= MAX_WORDS or _AT_HAND.search(order) or is_transient(order):
         return None
-    says = len(_stems(order))
     if (
-        says < 2
+        len(_stems(order)) < 2
         or words.count("files") > 1  # which ones is what it said
-        or (says == 2 and not _SAYS_HOW.intersection(words))
+        or (is_brief(order) and not _AT_HAND_THINGS.isdisjoint(words))
         or (begins_order(words) is None and _SHOULD.match(order) is None)
         or is_stump(order)
     ):
@@ -130,12 +134,17 @@ def find_instruction(sentence: str) -> str | None:
     return order
 
 
+def is_brief(order: str) -> bool:
+    """Tell whether an order has only a verb and an object: mostly of its task."""
+    return len(_stems(order)) == 2 and not _SAYS_HOW.intersection(order.split())
+
+
 def find_wishes(sentence: str) -> list[str]:
     """Return what a request, or a question that blames, wants work to be done with and to go into, whatever the work.
 
     As orders that are the same in other words: "use x", "amend existing x".
     """
-    text = strip_lead_in(mend_contractions(sentence))
+    text = _NAME_IN_CODE.sub(r"\1", strip_lead_in(mend_contractions(sentence)))
     reproach = _REPROACH.match(text)
     start = reproach or _REQUEST.match(text)
     if start is None and (is_question(sentence) or is_hypothetical(sentence)):

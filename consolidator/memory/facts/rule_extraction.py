@@ -138,6 +138,8 @@ def _read_approval(
     if call is None or not event.is_persons_word:
         return
     answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
+    if answer == "denied" and source.session.is_imported:
+        return  # it may have run in between: what the person refuses each time is a lesson
     operation = redact(strip_invisible(call))
     reason = event.data.get("reason")
     words = ""

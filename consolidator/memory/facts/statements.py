@@ -19,6 +19,7 @@ from consolidator.memory.text.phrasing import (
     mend_now,
     strip_hypothesis,
     strip_lead_in,
+    strip_memo,
     strip_punctuation,
 )
 
@@ -49,7 +50,7 @@ def find_statements(
     `at_work`: it is said in a project, and not just in a conversation. `among_people`: to another person, and not to an
     agent. `who` is the name of the speaker in facts.
     """
-    sentence = mend_contractions(sentence)
+    sentence = strip_memo(mend_contractions(sentence))
     only_considered = (
         "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
     )

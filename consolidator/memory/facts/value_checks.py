@@ -26,9 +26,10 @@ _WORK_VERBS = word_set(  # whose orders need only an object: "never say never" i
     run use write commit push merge rebase squash test edit read check verify format lint install deploy import log mock
     rename delete create add remove update return throw raise cite quote answer reply ask confirm explain summarize
     translate show print list validate escape catch handle cache close open amend guess assume apologize prefix document
-    force skip touch put keep send disable enable pin bypass reuse hardcode store
+    force skip touch put keep send disable enable pin bypass reuse hardcode store execute release publish bump
     """
 )
+_WHOLE_ACTS = word_set("commit push merge deploy rebase squash release publish amend guess assume")  # "never push"
 _NOT_A_KIND = re.compile(
     r"(?:an?|some|all|any|more|less|to(?! \w+ (?:my|own)\b)|for|in|as|you|u|us|me|being able)\b|.*\byou\b|"
     r".*\b(?:idea|approach|plan|design|option|suggestion|proposal|result|solution|version|look|sound)s?\b",
@@ -105,7 +106,7 @@ def is_standing_order(text: str) -> bool:
     order = re.sub(r"\byour ", "", _ORDER.sub("", text))
     verb, *objects = order.lower().strip(" ,.!").split() or [""]
     return (
-        (len(objects) >= 2 or (len(objects) == 1 and verb in _WORK_VERBS))
+        (len(objects) >= 2 or verb in (_WORK_VERBS if objects else _WHOLE_ACTS))
         and verb.replace("-", "").isalpha()
         and verb not in _NOT_A_VERB
         and not verb.endswith("ing")

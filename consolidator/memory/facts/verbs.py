@@ -8,30 +8,29 @@ from consolidator.memory.text.phrasing import word_set
 
 _BASE = word_set(
     """
-    accept achieve act add address admire adopt advise agree allow amend analyse analyze announce answer appear apply
-    approve archive arrange arrive ask assign attach attend avoid bake ban become begin believe belong book borrow break
-    bring build burn buy call cancel care carry celebrate change charge chase check choose clean close code collect come
-    comment commit commute compare compile complain complete consider contact contain continue convert cook copy count
-    cover create cut cycle dance deal decide define delegate delete deliver deploy describe design despise detest
-    develop dislike do document draft draw dream drink drive drop earn eat edit email employ encrypt end enforce enjoy
-    ensure ensure enter escape expect explain export express feed feel fetch fill find finish fit fix fixup fly fold
-    follow forget
-    format forward generate get give go graduate grow handle hate have help hide hike hire hold hope host ignore
-    implement import include indent insist inspect install introduce invest invite join jump keep knit know label last
-    laugh launch lead learn leave lend let lie like limit link lint list listen live load log look lose love maintain
-    make manage mark marry mean measure meet mention merge migrate mind mount move name need negotiate never note notify
-    number offer omit open optimise optimize order organise organize owe own pack paint park pay phone pick pin place
-    plan plant play post practise practice prefer prefix prepare present print promise propose protect provide publish
-    pull push put quote raise read rebase receive recommend record refactor refer refuse reject release rely remain
-    remember remind remove rename render rent repair repeat replace reply report request require research reside respect
-    respond rest restart resume retire return review ride round run save say schedule search see seem select sell send
-    separate serve set settle share ship shop shorten show sign sing sit skip sleep smoke sort speak specify spell spend
-    split squash stand start state stay stick
-    stop store structure study style suffer schreib schreibe antworte nutze benutze verwende nimm zeig
-    zeige sprich halte suggest summarise summarize supervise support surf swim switch tag take talk
-    teach tell tend test thank think throw track trade train translate travel treat trim trust try turn type understand
-    update upgrade upload use validate verify visit volunteer vote wait wake walk want warn wash watch wear weigh win
-    wish work worry wrap write
+    accept achieve act add address admire adopt advise agree allow amend analyse analyze announce answer appear
+    apply approve archive arrange arrive ask assign attach attend avoid bake ban become begin believe belong book
+    borrow break bring build bump burn buy call cancel care carry celebrate change charge chase check choose clean
+    close code collect come comment commit commute compare compile complain complete consider contact contain
+    continue convert cook copy count cover create cut cycle dance deal decide define delegate delete deliver deploy
+    describe design despise detest develop dislike do document draft draw dream drink drive drop earn eat edit email
+    employ encrypt end enforce enjoy ensure enter escape expect explain export express feed feel fetch fill find
+    finish fit fix fixup fly fold follow forget format forward generate get give go graduate grow handle hate have
+    help hide hike hire hold hope host ignore implement import include increment indent insist inspect install
+    introduce invest invite join jump keep knit know label last laugh launch lead learn leave lend let lie like
+    limit link lint list listen live load log look lose love maintain make manage mark marry mean measure meet
+    mention merge migrate mind mount move name need negotiate never note notify number offer omit open optimise
+    optimize order organise organize owe own pack paint park pay phone pick pin place plan plant play post practise
+    practice prefer prefix prepare present print promise propose protect provide publish pull push put quote raise
+    read rebase receive recommend record refactor refer refuse reject release rely remain remember render rent
+    repair repeat reply report request require reside respect respond rest resume retire review ride round run save
+    say schedule search see seem select sell send separate serve set settle share ship shop shorten show sign sing
+    sit skip sleep smoke sort speak specify spell spend split squash stand start state stay stick stop store
+    structure study style suffer schreib schreibe antworte nutze benutze verwende nimm zeig zeige sprich halte
+    suggest summarise summarize supervise support surf swim switch tag take talk teach tell tend test thank think
+    throw track trade train translate travel treat trim trust try turn type understand update upgrade upload use
+    validate verify visit volunteer vote wait wake walk want warn wash watch wear weigh win wish work worry wrap
+    write
     """
 ) - {"never"}
 _ALSO_NOUNS = word_set(
@@ -47,6 +46,7 @@ _ALSO_NOUNS = word_set(
     upgrade upload visit vote wait wake walk wash watch win wish work worry wrap
     """
 )
+_BASE |= {f"re{verb}" for verb in _BASE} - {"react"}  # "rerun", "reinstall"
 _NOT_ORDERS = word_set("like have mean last hope wish love hate want need prefer think believe thank know live do")
 _AUXILIARIES = word_set(
     """

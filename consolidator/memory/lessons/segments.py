@@ -22,7 +22,7 @@ from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
-MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
+MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
@@ -128,7 +128,20 @@ def resolves(segment: Segment, failed: Segment) -> bool:
         return True
     if purpose_of(failed.operation) is not None or failed.program in NO_TASKS or segment.program != failed.program:
         return False
-    words = set(failed.call.split()[1:])
+    return _shares_words(segment, failed)
+
+
+def is_in_place_of(segment: Segment, refused: Segment) -> bool:
+    """Whether a segment does what another one was to do: for the same purpose, or with most of its words."""
+    if segment.is_trivial or segment.operation == refused.operation or refused.program in NO_TASKS:
+        return False
+    purpose = purpose_of(refused.operation)
+    is_alike = len(refused.call.split()) > 1 and segment.program not in NO_TASKS and _shares_words(segment, refused)
+    return (purpose is not None and purpose == purpose_of(segment.operation)) or is_alike
+
+
+def _shares_words(segment: Segment, other: Segment) -> bool:
+    words = set(other.call.split()[1:])
     return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
 
 

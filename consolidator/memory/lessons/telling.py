@@ -58,13 +58,13 @@ class Told:
 
 
 def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | None:
-    """Return the warning for a call about to run that never worked here, or whose first run fails; None for others."""
+    """Return the warning for a call that never worked here, is refused, or fails at its first run; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         if lesson.warns and lesson.match.get("kind") == "pattern" and find_patterns(line or ""):
             return Told(lesson, lesson.line)
-        if lesson.warns and lesson.kind == "always_fails":
+        if lesson.warns and lesson.kind in ("always_fails", "refused"):
             for segment in segments:
                 if _matches(lesson, segment) and (lesson.match["kind"] != "lone" or is_lone(segments)):
                     return _told_of(lesson, segment)
@@ -317,6 +317,6 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "pattern":
         return ("=*",)
-    if kind == "flag":
-        return (*match["operation"].split(), match["option"])
+    if kind in ("flag", "operation"):
+        return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

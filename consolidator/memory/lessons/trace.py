@@ -27,7 +27,7 @@ from consolidator.memory.solutions.line_kinds import NO_MATCH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t15"
+TRACE_VERSION = "t16"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -69,7 +69,7 @@ class TracedCall:
     kind: str  # shell | read | edit | search | skill | tool
     ok: bool | None  # None: neither a success nor a failure (rejected, cancelled, nothing to tell)
     name: str = ""  # the tool; of a skill, which one
-    reason: str | None = None  # cascade | rejected | aborted | timeout
+    reason: str | None = None  # cascade | rejected | denied (rejected by a person) | aborted | timeout
     directory: str | None = None  # absolute, where known
     line: str = ""  # of a shell call, redacted and cut
     segments: list[Segment] = field(default_factory=list)
@@ -99,6 +99,10 @@ class TracedCall:
         call.segments = [Segment.from_json(row) for row in values[7]]
         call.headlines = [Headline(*row) for row in values[9]]
         return call
+
+
+DENIED = "denied"
+_MARK, _REASON = (TracedCall.__slots__.index(name) for name in ("mark", "reason"))
 
 
 def _plain(value: Any) -> Any:
@@ -140,6 +144,11 @@ class TraceFold:
                 call.about = about
                 self._calls.append(call.to_json())
                 del self._calls[:-MAX_CALLS]
+        elif event.type is EventType.APPROVAL_DENIED and event.is_persons_word and not event.data.get("interrupted"):
+            mark = call_mark(str(event.data.get("call_id")))
+            denied = next((call for call in reversed(self._calls) if call[_MARK] == mark), None)
+            if denied is not None:
+                denied[_REASON] = DENIED
 
     def pack(self) -> bytes:
         """Return the trace with the state of the fold, compressed; `TraceFold` and `Trace.unpack` read it."""

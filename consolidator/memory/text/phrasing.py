@@ -78,6 +78,13 @@ _LEAD_IN = re.compile(
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
+# Words at a sentence's end that only ask to keep it.
+_MEMO = re.compile(
+    r"(?<=\w)[\s,;:.–—-]+(?:and |please )*(?:(?:save|store|keep|put|note|write) (?:this |that |it )?(?:in|to|into) "
+    r"(?:your |the )?memory|(?:remember|memori[sz]e)(?: this| that| it)?|keep (?:this|that|it) in mind),?(?: please)?"
+    r"[.! ]*$",
+    re.IGNORECASE,
+)
 # "dont", as people type it.
 _NO_APOSTROPHE = re.compile(
     r"\b(do|does|did|is|are|was|were|should|must|could|would|have|has|ca)nt\b(?! garde)", re.IGNORECASE
@@ -145,6 +152,11 @@ def is_hypothetical(sentence: str) -> bool:
 def mend_contractions(text: str) -> str:
     """Return a text in which "dont", "shouldnt" and the like have their apostrophe."""
     return _NO_APOSTROPHE.sub(r"\1n't", text)
+
+
+def strip_memo(text: str) -> str:
+    """Return a sentence without the words at its end by which it is to be remembered."""
+    return _MEMO.sub("", text)
 
 
 def mend_now(text: str) -> str:

@@ -14,7 +14,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
 from consolidator.memory.facts.candidates import session_context
-from consolidator.memory.facts.instructions import as_rule, group_orders
+from consolidator.memory.facts.instructions import as_rule, group_orders, is_brief
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import (
@@ -48,6 +48,7 @@ MAX_PROPOSALS = 500  # that are read at once
 MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are proposed
 MAX_ORDERS_AT_START = 200  # likewise, where a session waits for them
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
+MIN_BRIEF = 5  # sessions that gave an order of two words
 MAX_QUOTES = 5  # of one proposal
 MAX_ASKED, MAX_ASKED_READ = 3, 6  # proposals that a session's start tells, and that are looked at for it
 MAX_ACCEPTED = 100  # rules of one block
@@ -251,7 +252,9 @@ def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Ite
             is_decided = any(order.accepted or _id_of(replace(row, value=order.value)) in dismissed for order in group)
             # What the imported logs of one other person repeat is that person's, until somebody else asks for it, too.
             is_of_one = len({peer for order in group for peer in order.imported_of}) < 2 and level != "peer"
-            if is_decided or sessions < STANDING_COUNT or (is_of_one and not any(o.said_here for o in group)):
+            in_full = {root for order in group if not is_brief(order.value) for root in order.roots}
+            is_repeated = len(in_full) >= STANDING_COUNT or sessions >= MIN_BRIEF
+            if is_decided or not is_repeated or (is_of_one and not any(o.said_here for o in group)):
                 continue
             yield row
 

@@ -91,6 +91,18 @@ async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
     assert await list_rules(database) == []
 
 
+async def test_an_order_of_two_words_is_proposed_once_five_sessions_gave_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(4):
+        await say(database, f"s{number}", "bump the version")
+    await night(database, clock, settings)
+    assert await list_rules(database) == []
+    await say(database, "s4", "please bump version")
+    await night(database, clock, settings)
+    assert [(row.rule, row.sessions) for row in await list_rules(database)] == [("Bump version.", 5)]
+
+
 async def test_what_the_imported_logs_of_one_other_person_repeat_is_no_rule_for_the_project(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

@@ -310,6 +310,57 @@ def test_an_order_that_does_not_say_that_it_lasts_is_counted_and_is_a_near_miss(
     assert propose_from(text, CHAT).candidates == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Never push.", "never push"),
+        ("never deploy", "never deploy"),
+        ("never execute npm", "never execute npm"),
+        ("never execute npm, save in your memory please", "never execute npm"),
+        ("Never commit without asking, remember that.", "Never commit without asking"),
+        ("never push, and please save it to memory", "never push"),
+    ],
+)
+def test_never_lasts_by_itself(text: str, value: str) -> None:
+    assert [(each.predicate, each.value.lower()) for each in stated_in(text)] == [("rule", value.lower())]
+
+
+@pytest.mark.parametrize(
+    "text", ["never push in this branch", "never commit yet", "never push for now", "never deploy today", "never mind"]
+)
+def test_never_of_the_moment_does_not_last(text: str) -> None:
+    assert stated_in(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("bump the version before each commit", "bump version before each commit"),
+        ("rerun the tests after each change", "rerun tests after each change"),
+        ("use `pnpm` when you install", "use pnpm when you install"),
+        ("run `make check` before you commit", "run make check before you commit"),
+        ("run `src/check.py` before you commit", "run files before you commit"),
+        ("bump version", "bump version"),
+        ("commit and push", None),
+        ("commit this", None),
+        ("implement the plan", None),
+        ("go ahead", None),
+        ("React components only", None),
+    ],
+)
+def test_an_order_names_what_it_is_about(text: str, value: str | None) -> None:
+    orders = [each.value for each in propose_from(text).candidates if each.predicate == "instruction"]
+    assert next(iter(orders), None) == value
+
+
+def test_a_log_that_tells_no_call_that_was_let_pass_has_no_denials_in_a_row() -> None:
+    call: dict[str, Any] = {"call_id": "c1", "tool": "Bash", "arguments": {"command": "git push"}}
+    denial = make_event(EventType.APPROVAL_DENIED, **call)
+    proposed = [propose_candidates([denial], replace(WORK, is_imported=is_imported), redact).candidates
+                for is_imported in (False, True)]  # fmt: skip
+    assert [[each.value for each in each_of] for each_of in proposed] == [["denied:Bash git push"], []]
+
+
 def test_an_apostrophe_may_be_left_out() -> None:
     candidate = only_candidate("we dont use docker")
     assert (candidate.predicate, candidate.value, candidate.quote) == ("does not use", "docker", "we dont use docker")

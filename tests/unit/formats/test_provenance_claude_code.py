@@ -35,7 +35,10 @@ def failed(tool: str, text: Any, **fields: Any) -> list[dict[str, Any]]:
     ("text", "fields"),
     [
         (SAID, {}),
-        (SAID, {"toolUseResult": "Error: " + SAID}),
+        ("Exit code 1\n" + SAID, {"toolUseResult": "Error: Exit code 1\n" + SAID}),
+        (SAID, {"toolUseResult": "Error: Exit code 1\n" + SAID}),
+        (SAID, {"toolUseResult": "Error: " + SAID, "version": "1.0.98"}),
+        (SAID, {"toolUseResult": "Error: " + SAID, "version": "2.1.5"}),
         ("Error: " + SAID, {"toolUseResult": "Error: Error: " + SAID}),
         ("<tool_use_error>" + SAID, {"toolUseResult": SAID}),
         (SAID, {"toolUseResult": {"stderr": SAID, "interrupted": False}}),
@@ -46,7 +49,6 @@ def failed(tool: str, text: Any, **fields: Any) -> list[dict[str, Any]]:
         (SAID, {"toolDenialKind": "automode-blocked", "toolUseResult": "Error: " + SAID}),
         (SAID, {"toolDenialKind": "hook", "toolUseResult": "User rejected tool use"}),
         (SAID, {"toolDenialKind": ["user-rejected"], "toolUseResult": "Error: " + SAID}),
-        ([{"type": "text", "text": SAID}], {"toolUseResult": "Error: " + SAID}),
         ("User rejected tool use. The user said:\n" + EVIL, {"toolUseResult": "Error: User rejected tool use"}),
         ("User chose to stay in plan mode and the user said: " + EVIL, {"toolUseResult": "Error: User chose to stay"}),
     ],
@@ -56,6 +58,27 @@ def test_an_error_of_a_tool_is_no_denial(tmp_path: Path, tool: str, text: Any, f
     assert log.payloads(EventType.APPROVAL_DENIED) == []
     assert log.user_texts() == []
     assert EVIL in log.only_payload(EventType.TOOL_RESULT)["content"]
+
+
+@pytest.mark.parametrize("tool", ["mcp__crm__Bash", "mcp__crm__search", "WebFetch", "WebSearch", "Task", "Skill"])
+@pytest.mark.parametrize("text", [SAID, [{"type": "text", "text": SAID}]])
+def test_what_servers_pages_and_agents_write_is_no_denial(tmp_path: Path, tool: str, text: Any) -> None:
+    log = read(tmp_path, *failed(tool, text, toolUseResult="Error: " + SAID))
+    assert persons_words(log) == ""
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Edit", "Write", "Read"])
+def test_words_beside_a_rejected_call_are_a_persons_in_older_logs(tmp_path: Path, tool: str) -> None:
+    text = REJECTED + "To tell you how to proceed, the user said:\nuse staging"
+    log = read(tmp_path, *failed(tool, text, toolUseResult="Error: " + text))
+    assert log.only_payload(EventType.APPROVAL_DENIED)["reason"] == "use staging"
+    assert log.user_texts() == ["use staging"]
+
+
+def test_a_hook_that_ran_before_a_call_denies_nothing_in_a_persons_name(tmp_path: Path) -> None:
+    hook = line("progress", data={"type": "hook_progress", "hookEvent": "PreToolUse"}, toolUseID="t1")
+    call, result = failed("Bash", SAID, toolUseResult="Error: " + SAID)
+    assert persons_words(read(tmp_path, call, hook, result)) == ""
 
 
 @pytest.mark.parametrize(
