@@ -1,13 +1,13 @@
 """Measure what agents would have been told: later sessions of a folder, replayed through the hooks of Claude Code.
 
-    python -m benchmarks.quality.help FOLDER --train N [--show]
+    python -m benchmarks.quality.help FOLDER --train N [--show] [--why]
 
 The first N sessions in time are imported and learned from in one night, as the day after the last of them, where each
 directory is known as the checkout that any of its sessions shows it to be, as it would say itself. The others
 are then replayed event by event: each start, prompt and failure is handed to the functions that answer hooks, in the
 client's own form, and each call of a shell to the program that warns before calls. What they tell is judged by what the
 session then did (`help_outcomes`), beside a baseline of thirty lines. A failure that its exit code hides is reported to
-no hook for failures; what would have been told of it is counted apart.
+no hook for failures; what would have been told of it is counted apart. `--why` follows what was lost (`silence`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from benchmarks.quality import product_runs
 from benchmarks.quality.help_outcomes import (
     VERDICTS,
     Baseline,
+    describe_arguments,
     judge_failure,
     judge_warning,
     named_calls,
     named_directory,
 )
 from benchmarks.quality.replayed_sessions import FORMAT, Call, ReplayedSession, Step, read_sessions
+from benchmarks.quality.silence import STAGES, Silence, Silences
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
@@ -78,6 +80,9 @@ class Replay:
     asked: Counter[Moment] = field(default_factory=Counter)
     tellings: list[Telling] = field(default_factory=list)
     baseline: list[tuple[Moment, str]] = field(default_factory=list)  # the moments it answered, and the verdicts
+    silences: list[tuple[Moment, str, Silence]] = field(
+        default_factory=list
+    )  # failures that nothing right was told of, if asked for
 
     def told(self, moment: Moment) -> list[Telling]:
         """Return what was told at a kind of moment."""
@@ -102,13 +107,19 @@ async def open_learned(
 
 
 async def replay(
-    database: Database, home: Path, first: Iterable[ReplayedSession], later: Iterable[ReplayedSession]
+    database: Database,
+    home: Path,
+    first: Sequence[ReplayedSession],
+    later: Iterable[ReplayedSession],
+    *,
+    why: bool = False,
 ) -> Replay:
     """Replay sessions, one after the other, and judge what they were told; `home` has the night's file of warnings."""
     result, baseline = Replay(), Baseline(first)
+    silences = await Silences.load(database, first) if why else None
     for session in later:
         result.sessions += 1
-        await _SessionReplay(database, home, session, result, baseline).run()
+        await _SessionReplay(database, home, session, result, baseline, silences).run()
     return result
 
 
@@ -116,9 +127,15 @@ class _SessionReplay:
     """One session's replay: as the service of the hooks, it remembers what the session was shown."""
 
     def __init__(
-        self, database: Database, home: Path, session: ReplayedSession, result: Replay, baseline: Baseline
+        self,
+        database: Database,
+        home: Path,
+        session: ReplayedSession,
+        result: Replay,
+        baseline: Baseline,
+        silences: Silences | None,
     ) -> None:
-        self._database, self._home = database, home
+        self._database, self._home, self._silences = database, home, silences
         self._session, self._result, self._baseline = session, result, baseline
         self._shown: set[str] = set()
 
@@ -174,7 +191,11 @@ class _SessionReplay:
         fields = {**_describe_call(call), "error": call.text, "is_interrupt": False}
         answer = await self._ask("PostToolUseFailure", fields, step.directory)
         told = [] if answer is None else self._read_calls(answer, call)
-        self._note(moment, _about(call), _text_of(answer), judge_failure(told, self._session, step.call), told)
+        verdict = judge_failure(told, self._session, step.call)
+        self._note(moment, _about(call), _text_of(answer), verdict, told)
+        if self._silences is not None and verdict not in ("right", "too late"):
+            silence = self._silences.explain(self._session, step.call, step.directory, told=answer is not None)
+            self._result.silences.append((moment, _about(call), silence))
         suggested = self._baseline.answer(call)
         if suggested is not None:
             self._result.baseline.append((moment, judge_failure([suggested], self._session, step.call)))
@@ -183,7 +204,8 @@ class _SessionReplay:
         """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
         carried = answer.fix.get("call")
         if carried is None and isinstance(answer.fix.get("tool"), str):
-            carried = shell_command(answer.fix["tool"], answer.fix.get("arguments"))
+            arguments = answer.fix.get("arguments")
+            carried = shell_command(answer.fix["tool"], arguments) or (arguments and describe_arguments(arguments))
         calls = [str(carried)] if carried else named_calls(answer.block.text, call)
         place = named_directory(answer.block.text, self._session.directory)
         folder = None if place is None else shlex.quote(plain_path(f"{self._session.directory}/{place}"))
@@ -233,7 +255,16 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
             report.add(f"{moment}: baseline told", len(answered), share)
             for name in VERDICTS[:-1]:
                 report.add(f"{moment}: baseline {name}", answered.count(name))
+    stages = Counter(silence.stage for *_, silence in result.silences)
+    for stage in STAGES if stages else ():
+        report.add(f"without a right answer: {stage}", stages[stage], f"of {stages.total()}")
     if show:
+        report.details["silences"] = [(moment, about, asdict(silence)) for moment, about, silence in result.silences]
+        report.notes += [
+            f"{silence.stage} ({silence.detail}; {silence.sessions} sessions; {silence.held_in}) {moment} "
+            f"{about[:200]!r}: {silence.error[:150]!r} -> {silence.worked[:200]!r}"
+            for moment, about, silence in result.silences
+        ]
         report.details["told"] = [asdict(telling) for telling in result.tellings]
         report.notes += [
             f"{telling.moment} {telling.verdict or ''} {telling.about!r} {telling.calls}: {telling.text}"
@@ -242,10 +273,10 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
     return report
 
 
-async def run(folder: Path, train: int, *, show: bool = False) -> Report:
+async def run(folder: Path, train: int, *, show: bool = False, why: bool = False) -> Report:
     """Measure a folder, on the benchmark server."""
     async with open_server() as server, open_learned(server, folder, train) as (database, first, later):
-        return build_report(await replay(database, server.home, first, later), show=show)
+        return build_report(await replay(database, server.home, first, later, why=why), show=show)
 
 
 def main() -> None:
@@ -253,8 +284,10 @@ def main() -> None:
     parser = product_runs.create_folder_parser(__doc__)
     parser.add_argument("--train", type=int, required=True, help="sessions to learn from, the first in time")
     parser.add_argument("--show", action="store_true", help="also print what was told")
+    parser.add_argument("--why", action="store_true", help="also follow what would have helped and was not told")
     options = parser.parse_args()
-    product_runs.print_report(asyncio.run(run(options.folder, options.train, show=options.show)), options.json)
+    report = asyncio.run(run(options.folder, options.train, show=options.show, why=options.why))
+    product_runs.print_report(report, options.json)
 
 
 if __name__ == "__main__":

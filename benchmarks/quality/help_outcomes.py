@@ -6,6 +6,7 @@ rules of its own, so that it does not share the mistakes of what it judges.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
 _PATTERN = re.compile(r"[*?\[{~]")
 _PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
+_EXPORTED = re.compile(r"\bexport PATH=\"?(/[^:\"$\s]+):")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
@@ -62,7 +64,7 @@ def named_directory(text: str, project: str) -> str | None:
 def _is_failed_call(span: str, failed: Call) -> bool:
     """Whether a span is what failed: the same program behind the same wrapper, with the same flags."""
     if failed.command is None:
-        return span in str(failed.arguments)
+        return span in str(failed.arguments) or span == describe_arguments(failed.arguments)
     if _ELLIPSIS.search(span):
         return True  # `wrapper program …`: a kind of call, none to make
     if _newly_quoted(span, failed):
@@ -134,14 +136,22 @@ def _is_told(span: str, call: Call, failed: Call) -> bool:
     if is_path(span) and " " not in span:
         return _has_path(span, call)
     if call.command is None:
-        return span == call.tool or (isinstance(call.arguments, dict) and span in call.arguments.values())
-    segments = parse_segments(span, "")
+        is_value = isinstance(call.arguments, dict) and span in call.arguments.values()
+        return is_value or span in (call.tool, describe_arguments(call.arguments))
+    segments = [segment for segment in parse_segments(span, "") if segment.operation != "export"]
+    if any(folder not in call.command for folder in _EXPORTED.findall(span)):
+        return False  # however the call names the folder that is told for its program
     made = {word for segment in call.segments for word in segment.words}
     if any(word not in made or _is_bare(word, call.command or "") for word in _newly_quoted(span, failed)):
         return False
     return bool(segments) and all(
         any(_is_same(segment, other, failed) for other in call.segments) for segment in segments
     )
+
+
+def describe_arguments(arguments: object) -> str:
+    """Return what a tool other than a shell is given, as one text."""
+    return json.dumps(arguments, sort_keys=True)
 
 
 def _has_path(path: str, call: Call) -> bool:

@@ -153,12 +153,12 @@ def _shows_failure(line: str, text: str) -> bool:
     if _NOT_RUN.search(text):
         return True
     commands = parse_commands(line)
-    if not any(c.link in ("|", "|&", "||") or (c.link == ";" and c.program == "echo") for c in commands):
-        return False
     programs = {command.program for command in commands} | {word for c in commands for word in c.words}
     for match in _NAMED.finditer(text):
         if programs & {name for name in match.groups() if name}:
             return True
+    if not any(c.link in ("|", "|&", "||") or (c.link == ";" and c.program == "echo") for c in commands):
+        return False
     if all(c.program in READS or (c.program == "git" and c.subcommand in GIT_READS) for c in commands):
         return False
     return not _PASSED.search(text) and bool(_ERROR_LINE.search(text) or _COUNTED.search(text))

@@ -80,9 +80,9 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
 
 def find_named(commands: Sequence[Command], text: str) -> int | None:
     """Return which command an output names as not found or not understood; None where it names none."""
-    text = text[:MAX_READ]
-    says_so = SAYS_NOT_FOUND.search(text) is not None
-    missing = {match[match.lastindex or 0] for match in _NOT_FOUND.finditer(text)} if says_so else set()
+    whole, text = text[:MAX_ECHOES_READ], text[:MAX_READ]
+    says_so = SAYS_NOT_FOUND.search(whole) is not None
+    missing = {match[match.lastindex or 0] for match in _NOT_FOUND.finditer(whole)} if says_so else set()
     blamed = {match[1] for match in _NOT_UNDERSTOOD.finditer(text)}
     added = "git add" if NOTHING_ADDED.search(text) else None
     for n, command in enumerate(commands):

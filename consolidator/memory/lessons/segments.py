@@ -158,11 +158,15 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     None where the word may mean files: that there are none is what the call was about.
     """
     for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
-        spans = find_patterns(line, word)
-        at = next((m.start() for m in spans if m[0] == word), None)
         is_name = "*" not in word and _IS_NAME.search(word) is not None
-        if at is not None and (is_name or word[0] == "-" or _TAKES_PATTERN.search(line, 0, at)):
-            for match in reversed([span for span in spans if span.start() == at or span[0] != word]):
+        spans = find_patterns(line, word)
+        meant = [
+            span
+            for span in spans
+            if span[0][0] == "-" or (is_name and span[0] == word) or _TAKES_PATTERN.search(line, 0, span.start())
+        ]
+        if next((span for span in spans if span[0] == word), None) in meant:  # where the shell ended
+            for match in reversed(meant):
                 line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
             return word, line
     return None
@@ -180,6 +184,17 @@ def judge_segments(
 
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
+    outcomes = _judge_by_status(segments, line, ok, text, failure_text)
+    for n, segment in enumerate(segments) if "command not found" in text else ():
+        marks = f"{segment.program}: command not found", f"command not found: {segment.program}"
+        if outcomes[n] and any(mark in text for mark in marks):
+            outcomes[n] = None  # it is not there, whatever another command's status says
+    return outcomes
+
+
+def _judge_by_status(
+    segments: Sequence[Segment], line: str, ok: bool, text: str, failure_text: bool
+) -> list[bool | None]:
     outcomes: list[bool | None] = [None] * len(segments)
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)

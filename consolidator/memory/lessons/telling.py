@@ -166,11 +166,14 @@ def _answers_of_shell(
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
-        homes = [home for home in homes if not names_path_in(home, failed.paths)]
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
-            call = failed.shown if len(homes) == 1 else None
-            yield Told(lesson, f"Run {code(failed.full_call)} in {name_folders(homes)}.", call)
+            named, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
+            homes = [home for home in homes if home not in named]
+            if named and any(path in error for path in failed.paths):  # which begin with it
+                homes, call = named[:1], re.sub(rf"(?<![^\s'\"])(?:\./)?{re.escape(named[0])}/", "./", call)
+            shown = call if len(homes) == 1 and failed.shown else None
+            yield from [Told(lesson, f"Run {code(call)} in {name_folders(homes)}.", shown)] if homes else ()
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
     is_unknown = not failed.is_trivial and task in error_names(reason)

@@ -27,6 +27,7 @@ NOTE = (
 )
 RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
 _CITATION = re.compile(r"\[(?:[^\]\s]{1,200}:[^\]\s]{1,200}|l_[0-9a-f]{4,})\]")
+_QUOTED_ERROR = re.compile(r"failed: “(.*?)” →")
 _ROUND = str.maketrans("[]", "()")
 EventRef = tuple[str, int]  # session and seq
 
@@ -157,8 +158,7 @@ def procedure_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
 def solution_item(row: SolutionRow) -> RecallItem:
     """Return the item of a solution: quoted whole, and its error not again within."""
     label = f"a known error and what {'mended it' if row.confirmed else 'was tried then'}"
-    error = f"failed: “{row.headline}” →"
-    text = str(row.body["line"]).replace(error, error.replace("“", "").replace("”", ""), 1)
+    text = _QUOTED_ERROR.sub(r"failed: \1 →", str(row.body["line"]), count=1)
     return _quoted_item("solution", label, row.id, text)
 
 

@@ -14,16 +14,19 @@ from typing import Any
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
+from consolidator.memory.calls.blame import find_named
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, find_place, is_other_directory
 from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, failed_symbol, parse_operations
-from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, tool_symbol
+from consolidator.memory.calls.shell import parse_commands
+from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, shell_command, tool_symbol
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
     find_error_line,
+    headline,
     shows_failure,
     truncate_middle,
 )
@@ -33,6 +36,7 @@ from consolidator.memory.solutions.fingerprint import (
     fingerprint_headline,
     is_wrong_place,
     masked_values,
+    missing_command,
 )
 from consolidator.memory.solutions.line_kinds import NO_FOLDER
 from consolidator.memory.solutions.noise import noise_reason
@@ -140,12 +144,12 @@ class ErrorTracker:
     def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
         self._close_windows(call.index)
-        if call.ok:
-            if self._open_errors:
-                self._resolve_errors(LaterCall.of_call(call, call.arguments))
-        else:
+        worked = call.ok and not _lacks_program(call)
+        if not worked:
             self._add_failure(call)
-        self._recent_calls.append(_RecentCall(call.index, call.seq, call.ok, call.tool, call.arguments))
+        elif self._open_errors:
+            self._resolve_errors(LaterCall.of_call(call, call.arguments))
+        self._recent_calls.append(_RecentCall(call.index, call.seq, worked, call.tool, call.arguments))
 
     def feed_user_message(self, text: str) -> None:
         """Take what the person said: it may reject what was done since they spoke."""
@@ -175,7 +179,7 @@ class ErrorTracker:
         symbol = (
             FAILED_CD if has_no_folder else failed_symbol(call.tool, arguments, text)
         )  # what came after did not run
-        reason = noise_reason(call, text)
+        reason = None if call.ok else noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
             index=call.index,
@@ -371,6 +375,15 @@ class ErrorTracker:
         unjudged = (renew_fingerprint(ErrorRecord.from_json(data)) for data in state.get("unjudged", ()))
         tracker._unjudged = {record.seq: record for record in unjudged}
         return tracker
+
+
+def _lacks_program(call: CompletedCall) -> bool:
+    """Whether the shell says that it has not found a program of a line, whose exit status is that of another."""
+    if "command not found" not in call.result_text:
+        return False
+    commands = parse_commands(shell_command(call.tool, call.arguments) or "")
+    named = find_named(commands, call.result_text)
+    return named is not None and missing_command(headline(call.result_text)) == commands[named].program
 
 
 def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:

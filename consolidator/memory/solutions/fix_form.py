@@ -45,6 +45,7 @@ _PUBLISHES = re.compile(
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 Words = tuple[str, ...]
 WHOLE = -1  # the number of a slot for all words of the failed call
+_PLAIN_KEY = re.compile(r"[A-Za-z]\w{0,40}")
 _PLAIN_FOLDER = re.compile(r"(?:\$HOME)?(?:/[\w.@+-]+)+")  # nothing that a shell would run or replace
 _SETS_PATH = re.compile(r"(?<![\w$])PATH=(\"[^\"]*\"|'[^']*'|[^\s;&|]+)")
 
@@ -75,7 +76,9 @@ _WHOLE_CALL: Parts = (Slot("call", "command", WHOLE),)
 class FixForm(Plain):
     """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
-    kind: str  # call: instead of the failed call | step: first, then it | place: it, in a folder | again: it alone
+    # call: instead of the failed call | step: first, then it | place: it, in a folder | again: it alone
+    # inner: it, with what stood in an argument within another of its name
+    kind: str
     tool: str | None  # of a step, which has one argument; None: a shell
     words: Parts
     failed: Parts = ()  # what a call takes the place of
@@ -100,7 +103,7 @@ class FixForm(Plain):
 
         `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
-        if self.kind in ("place", "again"):
+        if self.kind in ("place", "again", "inner"):
             return None
         values = _error_values(masked_values(headline))
         if self.kind == "call" and failed is not None:
@@ -113,6 +116,14 @@ class FixForm(Plain):
         ]
         return None if None in filled else " ".join(map(str, filled))
 
+    def repeat(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the failed call's arguments as they are given again; None where they are not of the form's shape."""
+        if self.kind == "again":
+            return arguments
+        outer = arguments.get(self.constants)
+        is_within = isinstance(outer, Mapping) and outer.keys() == {self.constants}
+        return {**arguments, self.constants: outer[self.constants]} if is_within else None
+
     def _with_known(self, known: Sequence[Sequence[str]]) -> list[tuple[str | Slot, Sequence[str]]]:
         of_slots = iter(known if len(known) == len(self.slots) else [()] * len(self.slots))
         return [(part, next(of_slots) if isinstance(part, Slot) else ()) for part in self.words]
@@ -123,6 +134,8 @@ class FixForm(Plain):
             return f"run it in {name_folder(self.constants)}"
         if self.kind == "again":
             return "the same call again, with nothing changed"
+        if self.kind == "inner":
+            return f"the same call with `{self.constants}` itself, not within another `{self.constants}`"
         shown = (
             part if isinstance(part, str) else f"{part.before}{at[0]}{part.after}" if len(at) == 1 else part.label
             for part, at in self._with_known(known)
@@ -151,7 +164,7 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
         others = (record.resolver_index or 0) - record.last_try - 1 - len(record.between)  # that failed in between
         is_untold = not record.headline or record.person_spoke or acts_once(record.tool, record.arguments)
         return [] if is_untold or others else [FormOfCase(AGAIN, ())]
-    if forms := _forms_of_path(record):
+    if forms := _forms_of_path(record) or _forms_of_inner(record):
         return forms
     forms = forms_of_steps(record, mending_steps(record))
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
@@ -190,6 +203,17 @@ def _forms_of_path(record: ErrorRecord) -> list[FormOfCase]:
     named = [folder for folder in plain if _PLAIN_FOLDER.fullmatch(folder) and folder not in failed]
     words = [("export", f'PATH="{folder}:$PATH"', "&&", *_WHOLE_CALL) for folder in named]
     return [_with_values(FixForm("call", None, form, _WHOLE_CALL), record) for form in words]
+
+
+def _forms_of_inner(record: ErrorRecord) -> list[FormOfCase]:
+    """Return the form of a call that gave as an argument what had stood within another of its name before."""
+    failed, worked = record.arguments, record.resolver_arguments
+    changed = [key for key, text in failed.items() if worked.get(key) != text]
+    if len(changed) != 1 or failed.keys() != worked.keys() or not _PLAIN_KEY.fullmatch(changed[0]):
+        return []
+    (key,) = changed
+    is_within = failed[key] == f'{{"{key}": {worked[key]}}}'[:MAX_TEXT]  # a long text is cut there
+    return [FormOfCase(FixForm("inner", None, (key,)), ())] if is_within else []
 
 
 def form_of_attempt(

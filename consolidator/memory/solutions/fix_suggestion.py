@@ -76,7 +76,7 @@ class FailedCall:
 class Suggestion:
     """What to do about a failure."""
 
-    kind: str  # call: this instead of the failed call | step: this first, then that again | again: that | last time
+    kind: str  # of its form (`FixForm.kind`), or last time
     text: str  # for people and agents
     tool: str | None = None  # None: no call is suggested
     arguments: dict[str, Any] | None = None
@@ -103,13 +103,14 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
-        if form.kind == "again" and failed is not None and texts is not None:
-            is_long = sum(map(len, texts.values())) > MAX_REPEATED or not isinstance(failed.arguments, dict)
-            is_harmful = find_harm(failed.tool, failed.arguments, solution["project"]) is not None
-            if is_long or is_harmful or acts_once(failed.tool, texts):
+        if form.kind in ("again", "inner") and failed is not None and texts is not None:
+            arguments = form.repeat(failed.arguments) if isinstance(failed.arguments, dict) else None
+            is_long = sum(map(len, texts.values())) > MAX_REPEATED
+            is_harmful = find_harm(failed.tool, arguments, solution["project"]) is not None
+            if arguments is None or is_long or is_harmful or acts_once(failed.tool, texts):
                 return None
             counts = fix["worked"], fix["tried"]
-            return Suggestion(form.kind, form.describe(), failed.tool, failed.arguments, number, *counts)
+            return Suggestion(form.kind, form.describe(), failed.tool, dict(arguments), number, *counts)
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
         else:

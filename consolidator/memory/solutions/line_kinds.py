@@ -35,8 +35,8 @@ ERROR_WORD = AnyCase(
     r"|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
     r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
     r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
-    r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
-    r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
+    r"|ignored by|has no|have no|not contain|is not|are not|was not|has not|must|required|too (?:large|many|long)"
+    r"|illegal|crash\w*|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
     stems="error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
     "|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
     "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of",
@@ -72,7 +72,8 @@ VAGUE = AnyCase(
     r"|subprocess-exited-with-error|process completed|(?:^|\s)found \d+ errors?|some errors|exited with"
     r"|exit (?:code|status)|calledprocesserror|task failed|script failed|\bdiagnostics\b"
     r"|^\W*\d+ (?:pass|fail|error|warning|problem|test)\w*\W*$"
-    r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
+    r"|^\W*(?:error|failed|failure|errors)\W*$"
+    r"|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\)|\s+\[(?:setup|build) failed\])?\s*$",
 )
 BARE_LABEL = lazy_regex(
     r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*(?::|[─━═]{3}\W*)\s*$", re.I

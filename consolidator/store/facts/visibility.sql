@@ -13,7 +13,7 @@ from session s left join session root on root.id = s.root_id where s.id = %(sess
 -- Whether a fact rests on this person's words alone, or enough people said it in just these words.
 case when fact.trust = 'person' then fact.level = 'peer' and fact.peer = %(peer)s
 else fact.evidence <> '{}' and (
-    select count(*) filter (where person.peer is distinct from %(peer)s) = 0 or fact.level <> 'peer'
+    select bool_and(person.peer is not distinct from %(peer)s) or fact.level <> 'peer'
            and count(distinct person.peer) filter (where lower(c.sentence) = lower(fact.sentence)) >= %(min_people)s
     from candidate c left join session s on s.id = c.session_id left join session root on root.id = s.root_id
     cross join lateral (
@@ -24,11 +24,11 @@ else fact.evidence <> '{}' and (
 ) end
 
 -- name: listed_of_person
--- The same for long lists. What such a fact needs at least is asked first, of all facts at once: its first words are
--- this person's, or enough people may have said it.
-(fact.trust = 'person' or fact.level <> 'peer' and cardinality(fact.evidence) >= %(min_people)s or exists (
+-- The same for long lists. What such a fact needs at least is asked first, of all facts at once: its first words, if they
+-- are there, are no other person's, or enough people may have said it.
+(fact.trust = 'person' or fact.level <> 'peer' and cardinality(fact.evidence) >= %(min_people)s or not exists (
     select from candidate c join session s on s.id = c.session_id left join session root on root.id = s.root_id
-    where c.id = fact.evidence[1] and coalesce(case when root.id is null then s.peer else root.peer end, '') = %(peer)s
+    where c.id = fact.evidence[1] and coalesce(case when root.id is null then s.peer else root.peer end, '') <> %(peer)s
 )) and
 -- include: of_person
 

@@ -32,6 +32,7 @@ from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.settings import Settings
+from consolidator.store.facts.visibility import find_reached_facts
 from consolidator.store.sessions import sessions
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows, run_next_night
@@ -338,3 +339,21 @@ async def test_a_fact_that_enough_people_state_is_told_without_their_words(
     assert "pnpm" in fact["text"]
     explanation = await explain(database, fact["id"], peer=STRANGER)
     assert explanation["evidence"] == []
+
+
+async def test_a_fact_whose_first_quote_is_gone_is_listed_and_recalled_alike(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    for number in (1, 2):
+        words = [user_message("Remember that my dog is called Rex.")]
+        await log_events(database, f"ada-{number}", words, agent=AGENT, peer="ada")
+    await run_next_night(database, clock, settings)
+    mine = FactFilter(agent=AGENT, peer="ada")
+    (fact,) = await list_facts(database, mine)
+    for deleted in fact.evidence:
+        await query_rows(database, "delete from candidate where id = %s returning id", deleted)
+        listed = {row.id for row in await list_facts(database, mine)}
+        async with database.connection() as conn:
+            assert listed == await find_reached_facts(conn, {fact.id}, peer="ada")
+            assert not await find_reached_facts(conn, {fact.id}, peer=STRANGER)
+        assert listed == ({fact.id} if deleted == fact.evidence[0] else set())

@@ -401,6 +401,23 @@ def test_where_the_folder_does_not_matter_or_changes_no_home_is_lost() -> None:
     assert of_kind(learn(3, write), "command")[0].line == "Tests: `pytest` in `web/` (worked 12 of 12)."
 
 
+def test_a_path_that_begins_with_its_home_is_given_as_seen_from_there() -> None:
+    def write(log: CallLog) -> None:
+        for name in "abc":
+            log.run(f"cd {HOME}/api/core && go test ./{name}/...", "ok").run(f"cd {HOME}")
+
+    lessons = learn(3, write)
+    error = "FAIL\t./api/core/... [setup failed]\npattern ./api/core/...: main module does not contain main package"
+    told = answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, error, "", HOME)
+    assert told is not None
+    assert (told.text, told.call) == ("Run `go test ./... -run A` in `api/core/`.", "go test ./... -run A")
+    other = "FAIL\t./x/... [setup failed]\npattern ./x/...: main module does not contain main package"
+    assert answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, other, "", HOME) is None
+    assert (
+        answer_failure(lessons, "Bash", {"command": "go test ./api/core/... -run A"}, error, "api/core", HOME) is None
+    )
+
+
 def test_a_call_runs_where_the_one_before_it_left_the_shell_until_the_log_says_otherwise() -> None:
     log = CallLog("s1").run("cd web && make a").run("make b").fail("cd x && make c", "1 problem").run("make d")
     log.run("(cd lib && make e)").run("make f").run("cd /tmp && make g", "\nShell cwd was reset to /home/ada/shop")
@@ -1017,11 +1034,27 @@ def test_a_pattern_in_what_a_call_prints_is_not_the_shells_word() -> None:
     assert not of_kind(learn(2, lambda log: log.run(line, printed)), "harness")
 
 
+def test_a_program_that_is_not_there_never_worked_whatever_the_rest_of_its_line_did() -> None:
+    def write(log: CallLog) -> None:
+        log.run("gh pr view | jqq .title", "bash: line 1: jqq: command not found")
+        log.run("jqq .a x; jqq .b y", "bash: line 1: jqq: command not found\nbash: line 1: jqq: command not found")
+        log.run("make list && jqq .a x; true", "done\n" * 2000 + "bash: line 1: jqq: command not found")
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert (lesson.key, lesson.successes, lesson.warns) == ("program jqq", 0, True)
+
+
 def test_quotes_are_put_where_the_shell_looks() -> None:
     error = "zsh: no matches found: {}"
     for line, word, quoted in (
         ("""echo 'a " b' "c --x=*.py d" e --x=*.py""", "--x=*.py", """echo 'a " b' "c --x=*.py d" e '--x=*.py'"""),
         ("git add src/[slug].astro", "src/[slug].astro", "git add 'src/[slug].astro'"),
+        (
+            "grep -r a --x=*.py . | wc; grep -r b --x=*.py .",
+            "--x=*.py",
+            "grep -r a '--x=*.py' . | wc; grep -r b '--x=*.py' .",
+        ),
+        ("ls *.py; find . -name *.py", "*.py", None),
         ("rm -rf build[12]", "build[12]", None),
         ("find . -name *.py | xargs ls *.py", "*.py", "find . -name '*.py' | xargs ls *.py"),
         ("cat <<E\n--x=*.py\nE", "--x=*.py", None),

