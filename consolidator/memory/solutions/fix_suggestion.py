@@ -26,7 +26,9 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.solutions.call_edit import CallEdit
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_texts, first_command
@@ -71,6 +73,14 @@ class FailedCall:
             return None
         return in_directory(strip_cd(line).strip(), shlex.quote(posixpath.join(self.root, place).rstrip("/")))
 
+    def make_edited(self, edit: CallEdit, fingerprint: str, error: str) -> str | None:
+        """Return the call's line, edited; None where it is of another shape, long, or may act twice when made again."""
+        line, symbol = shell_command(self.tool, self.arguments), failed_symbol(self.tool, self.arguments, error)
+        is_same = symbol.split(" ", 1)[0] == fingerprint.partition(":")[2].partition("|")[0]
+        if line is None or not is_same or len(line) > MAX_REPEATED or acts_once(self.tool, {"command": line}):
+            return None
+        return edit.apply(strip_cd(line).strip(), symbol)
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
@@ -113,6 +123,8 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
             return Suggestion(form.kind, form.describe(), failed.tool, dict(arguments), number, *counts)
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
+        elif form.edit is not None:
+            bound = None if failed is None else failed.make_edited(form.edit, solution["fingerprint"], error)
         else:
             calls = [texts] if texts is None else _split_call(texts)
             bounds = (form.bind(line, call, fix["values"]) for call in calls)
@@ -124,7 +136,11 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
             tool = tool if shell_command(tool, "") is not None else "shell"
             bound = bound if bound.startswith("cd ") else in_directory(bound, directory)
         arguments = {"command" if form.tool is None else _argument_name(form, tool, failed): bound}
-        if failed is not None and call_texts(tool, arguments) == call_texts(failed.tool, failed.arguments):
+        if (
+            form.kind != "edit"
+            and failed is not None
+            and call_texts(tool, arguments) == call_texts(failed.tool, failed.arguments)
+        ):
             continue  # the call that just failed, in the same directory, is no fix
         if _may_be_made(tool, arguments, form, fix, failed, solution["project"]):
             text = _describe_bound(form, tool, arguments)
@@ -176,6 +192,8 @@ def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, str]) -> s
     ((name, text),) = arguments.items()
     if form.tool is not None:
         return f"first call {tool} with {name} = {shorten(text, 100)}"
+    if form.edit is not None and len(text) > MAX_SHOWN:
+        return form.describe()
     command = f"`{shorten(text, MAX_SHOWN)}`"
     if form.kind == "place":
         return f"{form.describe()}: {command}"
