@@ -206,7 +206,8 @@ def _commands_of(line: str, symbol: str) -> Iterator[tuple[str, ...]]:
 
 def _without_text(word: str) -> str:
     """Return a word, of one with spaces only that it is one: which text a call has is its case's."""
-    return (re.match(r"-[\w-]+=|", _unquote(word))[0] + _TEXT) if re.search(r"\s", word) else word
+    option, is_joined, _ = _unquote(word).partition("=")
+    return (f"{option}=" if is_joined and _OPTION.fullmatch(option) else "") + _TEXT if re.search(r"\s", word) else word
 
 
 def _from_program(words: Sequence[Word], symbol: str) -> Sequence[Word]:

@@ -15,6 +15,7 @@ from consolidator.memory.calls import guards
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
+from consolidator.memory.solutions.call_edit import find_edits
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
@@ -25,6 +26,7 @@ from consolidator.memory.solutions.operation_matching import (
 )
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
+RENAME_WINDOW = 5  # calls within which another word may replace the one that the error names
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
@@ -87,10 +89,21 @@ def grade_resolution(
         return ResolutionGrade.SAME
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
-    is_near = later.call.index - record.index <= SUBSTITUTE_WINDOW
-    if is_near and missing_command(record.headline) == failing.program and is_substitute(failing, later.operations[0]):
+    distance = later.call.index - record.index
+    if distance <= RENAME_WINDOW and _is_renamed(record, failing, arguments.get("command", ""), later):
+        return ResolutionGrade.PART
+    is_missing = distance <= SUBSTITUTE_WINDOW and missing_command(record.headline) == failing.program
+    if is_missing and is_substitute(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
+
+
+def _is_renamed(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
+    """Whether a later call is the failed one with another word for one that its error names."""
+    if failing.inspects or not any(operation.name == failing.name for operation in later.operations):
+        return False
+    later_line = shell_command(later.call.tool, later.call.arguments) or ""
+    return any(edit.is_replacement for edit in find_edits(line, later_line, record.symbol, record.headline))
 
 
 def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:

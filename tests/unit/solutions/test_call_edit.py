@@ -59,6 +59,19 @@ def test_a_word_that_the_error_names_is_replaced_whatever_else_the_call_does() -
     assert suggest(learn(*cases), NO_CONTAINER.format("cellar"), "Bash", command="docker restart cellar").tool is None
 
 
+def test_another_name_for_what_is_not_there_resolves_the_error() -> None:
+    error = NO_CONTAINER.format("shop")
+    case = [
+        shell_call("docker restart shop", False, error),
+        shell_call("docker ps"),
+        shell_call("docker restart web-1"),
+    ]
+    told = suggest(learn(case, case), error, "Bash", command="docker restart shop")
+    assert told.text == "run `docker restart web-1`"
+    other = mend("docker restart shop", "Error: the daemon is busy", "docker restart web-1")
+    assert learn(other)["status"] == "unsolved"
+
+
 def test_a_value_is_joined_to_its_option() -> None:
     error = "error: unexpected argument '- ' found"
     case = mend("shelf push x --body '- a (b)'", error, "shelf push x --body='- a (b)'")
