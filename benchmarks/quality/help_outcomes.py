@@ -67,7 +67,7 @@ def _is_failed_call(span: str, failed: Call) -> bool:
         return span in str(failed.arguments) or span == describe_arguments(failed.arguments)
     if _ELLIPSIS.search(span):
         return True  # `wrapper program …`: a kind of call, none to make
-    if _newly_quoted(span, failed):
+    if _newly_quoted(span, failed) or any(folder not in failed.command for folder in _EXPORTED.findall(span)):
         return False
     segments = parse_segments(span, failed.directory)
     for segment in [segment for segment in segments if segment.operation not in READS] or segments:

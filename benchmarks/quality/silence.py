@@ -1,12 +1,13 @@
 """Where the answer of a failure was lost: for each later failure without a right one, how far its cure had come.
 
 A precedent is a failure of the sessions learned from, of the same line or operation, after which something worked that
-also worked here: `help_outcomes` says so, not the product. Each precedent is then followed through the product's own
+also worked here, as `help_outcomes` says, or a call of the same form. Each is then followed through the product's own
 functions: its record, its form, its solution, the form bound to this failure. The furthest one tells the stage.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from benchmarks.quality.replayed_sessions import FORMAT, GIT_READS, READS, Call,
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.directory import in_directory, place_below, plain_path
+from consolidator.memory.calls.directory import in_directory, place_below, plain_path, strip_cd
 from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import is_edit, is_inspection, shell_command
 from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, read_calls
@@ -126,7 +127,7 @@ class Silences:
             is_alike = each.line == line or (record is not None and record.fingerprint == exact)
             if not is_alike and not (operations & each.operations):
                 continue
-            if not any(judge_failure([cure], session, position) == "right" for cure in each.cures):
+            if not (_is_right(each.cures, session, position) or _is_alike_by_form(record, session, position)):
                 continue
             sessions.add(each.session.origin)
             stage, detail = self._follow(record, each, session, position, call, exact)
@@ -162,7 +163,7 @@ class Silences:
             return "not recorded", each.session.calls[each.position].outcome
         if record.status == "noise":
             return "noise", record.noise_reason or ""
-        if not any(judge_failure([cure], session, position) == "right" for cure in _cures_of(record)):
+        if not (_is_right(_cures_of(record), session, position) or _is_alike_by_form(record, session, position)):
             return "another resolver", f"{record.rule} {record.resolving or ''}"[:80]
         keys = {case.form.key for case in forms_of_record(record)}
         if not keys:
@@ -196,6 +197,25 @@ class Silences:
         if judge_failure([line or suggestion.text], session, position) != "right":
             return "bound to another call", suggestion.text[:80]
         return "filtered", suggestion.text[:80]
+
+
+def _is_right(cures: Iterable[str], session: ReplayedSession, position: int) -> bool:
+    return any(judge_failure([cure], session, position) == "right" for cure in cures)
+
+
+def _is_alike_by_form(record: ErrorRecord | None, session: ReplayedSession, position: int) -> bool:
+    """Whether a later call has the form of what resolved a record, whatever words fill its slots."""
+    forms = [] if record is None else [case.form for case in forms_of_record(record)]
+    lines = [call.command for call in session.calls[position + 1 : position + 1 + LATER_CALLS] if call.outcome == "ok"]
+    for words in (form.words for form in forms if form.tool is None and len(form.constants.split()) > 1):
+        parts = (
+            re.escape(part) if isinstance(part, str) else rf"{re.escape(part.before)}\S+{re.escape(part.after)}"
+            for part in words
+        )
+        pattern = r"\s+".join(parts)
+        if any(re.fullmatch(pattern, strip_cd(line).strip()) for line in lines if line):
+            return True
+    return False
 
 
 def _list_precedents(session: ReplayedSession) -> Iterator[_Precedent]:

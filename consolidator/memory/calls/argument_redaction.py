@@ -39,7 +39,8 @@ class ArgumentRedactor:
     def redact_columns(self, columns: Columns) -> Columns:
         """Return columns with secrets hidden in paths and values; the same object where there is nothing to hide."""
         redacted: Columns | None = None
-        secret_data = _find_secret_data(columns)
+        kinds = [path for path, column in columns.items() if path.endswith("kind") and "Secret" in column]
+        secret_data = tuple(f"{path.removesuffix('kind')}{data}." for path in kinds for data in _SECRET_DATA)
         for path, column in columns.items():
             safe_path, secret_key = self._inspect_path(path)
             if secret_data and path.startswith(secret_data):
@@ -80,12 +81,6 @@ class ArgumentRedactor:
             return column
         pairs = zip(names, column, strict=True)
         return [self.redact_named(name, value) if isinstance(name, str) else value for name, value in pairs]
-
-
-def _find_secret_data(columns: Columns) -> tuple[str, ...]:
-    """Return the beginnings of the paths whose values are those of a Kubernetes Secret."""
-    kinds = [path for path, column in columns.items() if path.endswith("kind") and "Secret" in column]
-    return tuple(f"{path.removesuffix('kind')}{data}." for path in kinds for data in _SECRET_DATA)
 
 
 def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:

@@ -23,7 +23,10 @@ _LOOKS = re.compile(  # what is no program's name, as an expression of PowerShel
     r"|Set-Location$|Tee-Object$"
 )
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
-_SILENT = shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip")  # they name themselves
+_SILENT = {
+    *shell_programs.word_set("rm cp mv ln chmod chown touch tee sed gofmt tar unzip"),
+    "git add",
+}  # name themselves
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)"
     r"|\bcommand ['\"`]([\w./+-]+)['\"`] (?:could not be|was not|not) found|Failed to spawn: `([\w./+-]+)`$"
@@ -70,7 +73,8 @@ def find_blamed(commands: Sequence[Command], text: str, *, is_masked: bool = Fal
         return len(commands) - 1
     reached = 0 if is_masked else _find_reached(commands, chain, text)
     for scope in (chain, range(len(commands))):
-        speaking = [n for n in scope if n >= reached and is_acting(commands[n]) and not _is_silent(commands[n])]
+        acting = [n for n in scope if n >= reached and is_acting(commands[n])]
+        speaking = [n for n in acting if not _SILENT & {commands[n].program, commands[n].name}]
         if speaking:
             return speaking[0]
     acting = [n for n in chain if is_acting(commands[n])]
@@ -104,10 +108,6 @@ def only_looks(program: str, operation: str) -> bool:
 def _names_of(command: Command) -> set[str]:
     """Return how a program is called: `python3` may be there where `python` is not."""
     return {command.program, *(word.rpartition("/")[2] for word in command.leading[-1:])}
-
-
-def _is_silent(command: Command) -> bool:
-    return command.program in _SILENT or command.name == "git add"
 
 
 def _decisive(commands: Sequence[Command], is_masked: bool) -> list[int]:

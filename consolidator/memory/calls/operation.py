@@ -154,7 +154,8 @@ def _parse_shell_line(line: str, error: str | None) -> tuple[Operation, ...]:
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
-    hidden = _is_status_hidden(commands, reported)
+    following = commands[next(n for n, command in enumerate(commands) if command is reported) + 1 :]
+    hidden = any(command.link in ("|", "|&", "||", ";", "&") for command in following)
     is_remote = reported.program == "ssh" and _OF_SSH.search(error or "") is None
     if is_remote and (remote := " ".join(reported.operands[1:])):
         first, *others = _parse_shell_line(remote, error)  # it is what fails, and what works another time
@@ -169,11 +170,6 @@ def _implied_successes(commands: list[Command]) -> Iterator[Command]:
         yield command
         if command.link not in ("&&", "|", "|&"):
             return
-
-
-def _is_status_hidden(commands: list[Command], reported: Command) -> bool:
-    following = commands[next(n for n, command in enumerate(commands) if command is reported) + 1 :]
-    return any(command.link in ("|", "|&", "||", ";", "&") for command in following)
 
 
 def _command_operation(command: Command, line: str, directory: str | None, hidden: bool) -> Operation:

@@ -206,7 +206,8 @@ def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
             link = "&&"
         elif kind == "command":
             assignments = _assignments(node, source)
-            for command in _unwrap_command(_command_words(node, source), redirections, link, level):
+            words = [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
+            for command in _unwrap_command(words, redirections, link, level):
                 yield replace(command, assignments=(*assignments, *command.assignments)) if assignments else command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
@@ -235,11 +236,6 @@ def _redirection(node: Node, source: str) -> str:
     if node.type == "herestring_redirect":
         return "<<<"
     return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
-
-
-def _command_words(node: Node, source: str) -> list[str]:
-    """Return the words of a command, without quotes; assignments are left out."""
-    return [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
 
 
 def _assignments(node: Node, source: str) -> tuple[str, ...]:

@@ -184,18 +184,9 @@ def judge_segments(
 
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
-    outcomes = _judge_by_status(segments, line, ok, text, failure_text)
-    for n, segment in enumerate(segments) if "command not found" in text else ():
-        marks = f"{segment.program}: command not found", f"command not found: {segment.program}"
-        if outcomes[n] and any(mark in text for mark in marks):
-            outcomes[n] = None  # it is not there, whatever another command's status says
-    return outcomes
-
-
-def _judge_by_status(
-    segments: Sequence[Segment], line: str, ok: bool, text: str, failure_text: bool
-) -> list[bool | None]:
     outcomes: list[bool | None] = [None] * len(segments)
+    called = {segment.program for segment in segments if "command not found" in text}
+    missing = {name for name in called if f"{name}: command not found" in text or f"command not found: {name}" in text}
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
         commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()
@@ -204,7 +195,7 @@ def _judge_by_status(
             following = segments[n + 1] if n + 1 < len(segments) else None
             is_replaced = following is not None and following.link == "||" and following.program not in MINOR_PROGRAMS
             is_seen = not segment.piped or (bool(text.strip()) and not is_replaced and n not in mute)
-            outcomes[n] = True if segment.link != "||" and is_seen else None
+            outcomes[n] = True if segment.link != "||" and is_seen and segment.program not in missing else None
         return outcomes
     has_no_folder = NO_FOLDER.search(text[:4000]) is not None
     failed = None if has_no_folder else find_blamed(parse_segments(line), text, is_masked=ok)
@@ -216,7 +207,7 @@ def _judge_by_status(
             outcomes[n] = True
     for n in range(failed + 1, len(segments)):
         if segments[n].link in (";", "|", "|&", "&") and ok:
-            outcomes[n] = True if segments[n].is_trivial else None
+            outcomes[n] = True if segments[n].is_trivial and segments[n].program not in missing else None
     return outcomes
 
 

@@ -168,10 +168,11 @@ def _answers_of_shell(
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
         if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
-            named, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
-            homes = [home for home in homes if home not in named]
-            if named and any(path in error for path in failed.paths):  # which begin with it
-                homes, call = named[:1], re.sub(rf"(?<![^\s'\"])(?:\./)?{re.escape(named[0])}/", "./", call)
+            beginnings, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
+            homes = [home for home in homes if home not in beginnings]
+            if beginnings and any(path.removeprefix("./").rstrip("./") in error for path in failed.paths):
+                homes, beginning = beginnings[:1], re.escape(beginnings[0])
+                call = re.sub(rf"(?<![^\s'\"])(?:\./)?{beginning}/", "./", call)
             shown = call if len(homes) == 1 and failed.shown else None
             yield from [Told(lesson, f"Run {code(call)} in {name_folders(homes)}.", shown)] if homes else ()
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
@@ -96,7 +95,8 @@ def read_origins(events: Sequence[Event], *, is_subagent: bool = False) -> Origi
             continue
         vouching += [" ".join((*command.wrappers, command.program)) for command in commands]
         if EDITING_TOOLS.fullmatch(tool_base_name(call.tool).lower()):
-            changed = _changed_words(call.arguments)
+            is_known = isinstance(call.arguments, dict) and any(_TAKEN_AWAY.match(key) for key in call.arguments)
+            changed = json.dumps(call.arguments, ensure_ascii=False).casefold() if is_known else ""
             edits += [(call.seq, path) for path in paths]
             for path in paths:
                 before = edited.get(path)
@@ -160,12 +160,6 @@ def is_repeated(quote: str, texts: Sequence[str]) -> bool:
 def _paths(call: CompletedCall) -> list[str]:
     values = [call.arguments.get(key) for key in PATH_KEYS] if isinstance(call.arguments, dict) else []
     return [value for value in values if isinstance(value, str)]
-
-
-def _changed_words(arguments: Any) -> str:
-    """Return the words that an edit took away and put in; "" where what it took away is not known."""
-    is_known = isinstance(arguments, dict) and any(_TAKEN_AWAY.match(key) for key in arguments)
-    return json.dumps(arguments, ensure_ascii=False).casefold() if is_known else ""
 
 
 def _told_part(call: CompletedCall, line: str, paths: Sequence[str]) -> tuple[str, bool]:

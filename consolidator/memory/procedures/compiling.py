@@ -163,7 +163,9 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
     argument = next((name for name, value in call.arguments.items() if value == line), None)
     others = {name: value for name, value in call.arguments.items() if name not in (argument, *_NO_MATTER)}
     rest = [json.dumps(item) for item in sorted(others.items())]
-    line = strip_output(_strip_own_directory(line, project)).strip()
+    target = re.match(r"\s*cd\s+['\"]?([^\s'\"]+)", line)
+    is_its_own = target is not None and target[1].rstrip("/") == project  # another one says where the call has to run
+    line = strip_output(strip_cd(line) if is_its_own else line).strip()
     commands = parse_commands(line)
     if argument is None or not commands:
         return None
@@ -193,13 +195,6 @@ def _read_form(call: CompletedCall, project: str | None) -> _Form | None:
             runs.append([word])
     programs = {f"{each.program} {each.subcommand or ''}".strip() for each in commands}
     return _Form((call.tool, *rest, *key), runs, key, argument, others, is_unwrapped or programs <= _SILENT)
-
-
-def _strip_own_directory(line: str, project: str | None) -> str:
-    """Return a line without the `cd` into its project; another one says where the call has to run."""
-    stripped = strip_cd(line)
-    target = re.match(r"\s*cd\s+['\"]?([^\s'\"]+)", line)
-    return stripped if target is not None and target[1].rstrip("/") == project else line
 
 
 class _Compiler:

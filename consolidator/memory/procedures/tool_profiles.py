@@ -175,12 +175,21 @@ class _ProfileBuilder:
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
-                bindings.sort(key=lambda b: (-_cautious_precision(b), b.kind, b.source, b.path, _sortable(b.value)))
+                bindings.sort(  # few chances count less than many
+                    key=lambda b: (
+                        -(b.hits + 0.5) / (b.applicable + 2),
+                        b.kind,
+                        b.source,
+                        b.path,
+                        _encode_sorted(b.value),
+                    )
+                )
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
     def _add_bindings(self) -> None:
-        chances = self.recurring.totals_of([_chances_key(kind, rest) for kind, rest, _, _ in self.hits])
+        keys = [("said" if kind == "word" else "use", *rest[:3]) for kind, rest, _, _ in self.hits]
+        chances = self.recurring.totals_of([_hash_key_cached(key) for key in keys])
         for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
             self._add_binding(kind, rest, total, roots, max(seen, total))
         for (symbol, path), constants in self.constants.items():
@@ -212,24 +221,7 @@ class _ProfileBuilder:
         profile.bindings.setdefault(path, []).append(binding)
 
 
-def _chances_key(kind: str, rest: list[Any]) -> int:
-    """Return the key of how often a binding could apply."""
-    return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3]))
-
-
 _hash_key_cached = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent need mostly the same keys
-
-
-def _cautious_precision(binding: Binding) -> float:
-    """Return a smoothed precision: few chances count less than many."""
-    return (binding.hits + 0.5) / (binding.applicable + 2)
-
-
-def _sortable(value: Any) -> str:
-    """Return a value as text to sort by: the same whatever the order of its keys in a session."""
-    return f'"{value}' if isinstance(value, str) else _encode_sorted(value)
-
-
 _encode_sorted = json.JSONEncoder(sort_keys=True).encode  # created once: json.dumps creates an encoder for each call
 
 

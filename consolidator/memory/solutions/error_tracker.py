@@ -294,8 +294,10 @@ class ErrorTracker:
         texts = argument_texts(call.tool, arguments)
         place = self._find_place(call, arguments) if error.record.place is not None else None
         directory = call_directory(call.tool, arguments)
-        if place is None:
-            directory = _resolving_directory(error.record, directory)
+        # One that says no directory runs where the shell was left.
+        is_meant = None in (error.record.directory, directory) and is_wrong_place(error.record.headline)
+        if place is None and not is_meant and not is_other_directory(error.record.directory, directory):
+            directory = error.record.directory
         is_there = directory == error.record.directory if place is None else place == error.record.place
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
@@ -400,16 +402,6 @@ def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
     if record.fingerprint.startswith(f"{VERSION}:"):
         return record
     return replace(record, fingerprint=fingerprint_headline(record.symbol, record.headline))
-
-
-def _resolving_directory(record: ErrorRecord, directory: str | None) -> str | None:
-    """Return where a resolving call runs: in the failed one's directory, unless both say one, or the error is about it.
-
-    A call that says no directory runs where the shell was left, so that alone is no difference.
-    """
-    if is_wrong_place(record.headline) and (record.directory is None or directory is None):
-        return directory
-    return directory if is_other_directory(record.directory, directory) else record.directory
 
 
 def _compare(failing: Mapping[str, str], resolving: Mapping[str, str]) -> str:

@@ -145,15 +145,12 @@ def fingerprint(tool: str, text: str) -> str:
 
 def fingerprint_headline(tool: str, line: str) -> str:
     """Return the fingerprint of an error whose headline is known."""
-    named = _named_program(line[:MAX_LINE]) if is_shell_symbol(tool) else None
-    program = f"{SHELL_PREFIX}{named}" if named else tool  # not the last program of its line
+    program, line = tool, line[:MAX_LINE]
+    if is_shell_symbol(tool):  # the program that a line says was missing or failed by itself, not the last of its call
+        speaker = _SPEAKER.search(line)
+        named = missing_command(line) or (next(filter(None, speaker.groups())) if speaker else None)
+        program = f"{SHELL_PREFIX}{named}" if named else tool
     return f"{VERSION}:{_program(program)}|{mask_line(line) if line else NO_MESSAGE}"
-
-
-def _named_program(line: str) -> str | None:
-    """Return the program that a line says was missing, or failed by itself, whatever should have run."""
-    speaker = _SPEAKER.search(line)
-    return missing_command(line) or (next(filter(None, speaker.groups())) if speaker else None)
 
 
 def _program(tool: str) -> str:

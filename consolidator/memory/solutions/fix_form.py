@@ -128,8 +128,9 @@ class FixForm(Plain):
         if self.kind == "again":
             return arguments
         outer = arguments.get(self.constants)
-        is_within = isinstance(outer, Mapping) and outer.keys() == {self.constants}
-        return {**arguments, self.constants: outer[self.constants]} if is_within else None
+        if not isinstance(outer, Mapping) or outer.keys() != {self.constants}:
+            return None
+        return {**arguments, self.constants: outer[self.constants]}
 
     def _with_known(self, known: Sequence[Sequence[str]]) -> list[tuple[str | Slot, Sequence[str]]]:
         of_slots = iter(known if len(known) == len(self.slots) else [()] * len(self.slots))
@@ -184,13 +185,9 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
 
 def is_only_repeated(between: Sequence[FixStep]) -> bool:
     """Whether a call was made again and nothing was done in between, but to look or to take notes."""
-    return all(is_inspection(step.symbol) and not _is_reading(step) and not _lets_act(step) for step in between)
-
-
-def _lets_act(step: FixStep) -> bool:
-    """Whether a call of the harness lets another agent, a person or a process act."""
-    name = tool_base_name(step.symbol)
-    return tool_kinds.is_bookkeeping(name) and _NOTES.fullmatch(name) is None
+    names = [tool_base_name(step.symbol) for step in between if tool_kinds.is_bookkeeping(tool_base_name(step.symbol))]
+    lets_act = not all(map(_NOTES.fullmatch, names))  # another agent, a person or a process
+    return not lets_act and all(is_inspection(step.symbol) and not _is_reading(step) for step in between)
 
 
 def acts_once(tool: str, arguments: CallTexts) -> bool:
@@ -219,9 +216,8 @@ def _forms_of_inner(record: ErrorRecord) -> list[FormOfCase]:
     """Return the form of a call that gave as an argument what had stood within another of its name before."""
     failed, worked = record.arguments, record.resolver_arguments
     changed = [key for key, text in failed.items() if worked.get(key) != text]
-    if len(changed) != 1 or failed.keys() != worked.keys() or not _PLAIN_KEY.fullmatch(changed[0]):
+    if len(changed) != 1 or failed.keys() != worked.keys() or not _PLAIN_KEY.fullmatch(key := changed[0]):
         return []
-    (key,) = changed
     is_within = failed[key] == f'{{"{key}": {worked[key]}}}'[:MAX_TEXT]  # a long text is cut there
     return [FormOfCase(FixForm("inner", None, (key,)), ())] if is_within else []
 

@@ -220,6 +220,9 @@ def _build_solution(
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
+    attempts = Counter(attempt for occurrence in group for attempt in dict.fromkeys(occurrence.tried))
+    tried = (attempt for attempt in sorted(attempts, key=lambda a: (-attempts[a], a)) if quote_harm(attempt) is None)
+
     solution = Solution(
         id=solution_id(agent, project, fingerprint, audience),
         agent=agent,
@@ -234,7 +237,7 @@ def _build_solution(
         people=_count_people(group),
         status=status,
         fixes=tuple(fixes),
-        tried=_most_common_attempts(group),
+        tried=tuple(islice(tried, MAX_TRIED)),
         evidence=_latest_evidence(group[:MAX_EVIDENCE], records),
         last_at=group[0].occurred_at,
         audience=audience,
@@ -303,12 +306,6 @@ def _latest_evidence(
 ) -> tuple[Evidence, ...]:
     latest = [(occurrence.ref.session_id, records[occurrence.record_key]) for occurrence in group]
     return tuple(Evidence(session, r.seq, r.resolver_seq, r.quote, r.occurred_at) for session, r in latest)
-
-
-def _most_common_attempts(group: Iterable[ErrorOccurrence]) -> tuple[str, ...]:
-    counts = Counter(attempt for occurrence in group for attempt in dict.fromkeys(occurrence.tried))
-    ordered = sorted(counts, key=lambda attempt: (-counts[attempt], attempt))
-    return tuple(islice((attempt for attempt in ordered if quote_harm(attempt) is None), MAX_TRIED))
 
 
 def _most_common(values: Iterable[str]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from benchmarks.quality.help import Replay, Telling
 from benchmarks.quality.help import build_report as build_help_report
 from benchmarks.quality.help_outcomes import (
     Baseline,
+    describe_arguments,
     judge_failure,
     judge_warning,
     masked_line,
@@ -19,6 +22,7 @@ from benchmarks.quality.help_outcomes import (
 )
 from benchmarks.quality.lessons import Coverage, ReferenceLesson, build_report
 from benchmarks.quality.replayed_sessions import Call, Outcome, ReplayedSession, classify_outcome, read_sessions
+from benchmarks.quality.silence import Silences
 
 UNKNOWN = "error: unrecognized subcommand 'pnpm'"
 
@@ -81,6 +85,23 @@ def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     assert judge_failure(told, session(refused, call("grep -rn main src --include=*.py")), 0) == "wrong"
     assert judge_failure(told, session(refused, call("grep -rn main src")), 0) == "wrong"
     assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+
+
+def test_a_folder_that_is_told_for_a_program_must_have_been_used() -> None:
+    failed = call("go build ./app", "failed", "bash: line 1: go: command not found")
+    told = 'export PATH="/opt/go/bin:$PATH" && go build ./app'
+    for made, verdict in (("/opt/go/bin/go build ./app", "right"), ("/usr/lib/go build ./app", "wrong")):
+        assert judge_failure([told], session(failed, call(made)), 0) == verdict
+    assert classify_outcome(call("go build ./app && ls", text=failed.text), "ok", None) == "masked"
+
+
+def test_arguments_that_are_told_must_have_been_given() -> None:
+    both: list[Any] = [{"rows": {"rows": []}}, {"rows": []}]
+    calls = [Call("c", "report", arguments, "/srv/app", "ok") for arguments in both]
+    failed = replace(calls[0], outcome="failed")
+    assert judge_failure([describe_arguments({"rows": []})], session(failed, calls[1]), 0) == "right"
+    assert judge_failure([describe_arguments({"rows": [1]})], session(failed, calls[1]), 0) == "wrong"
+    assert judge_failure([describe_arguments(failed.arguments)], session(failed, calls[0]), 0) == "wrong"
 
 
 def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
@@ -218,3 +239,12 @@ def test_lessons_that_need_a_model_are_counted_apart() -> None:
     figures = {figure.name: figure.value for figure in build_report(lessons, coverage).figures}
     assert (figures["without a model: told at a start"], figures["without a model: held"]) == (1, 2)
     assert (figures["without a model: recalled"], figures["with a model: held"]) == (1, 1)
+
+
+def test_a_failure_without_an_answer_tells_how_far_its_cure_had_come() -> None:
+    first = [session(wrapped(), call("pnpm run test"), origin="a"), session(wrapped(), call("ls"), origin="b")]
+    later = session(wrapped(), call("pnpm run test"), call("make all", "failed", "it broke"), call("make all"))
+    silences = Silences(first, [], [], [])
+    cases = [silences.explain(later, position, "/srv/app", told=False) for position in (0, 2)]
+    assert [(case.stage, case.sessions) for case in cases] == [("not recorded", 1), ("the same call again", 0)]
+    assert Silences([], [], [], []).explain(later, 0, "/srv/app", told=False).stage == "no precedent"
