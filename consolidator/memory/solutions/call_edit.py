@@ -96,10 +96,9 @@ class CallEdit(NamedTuple):
 
         Of commands that only follow each other, the one that failed alone: those before it have worked.
         """
-        pipelines = _read_line(line)
-        edited = [(pipeline, self._edit(line, pipeline, symbol)) for pipeline in pipelines]
+        edited = [(pipeline, self._edit(line, pipeline, symbol)) for pipeline in _read_line(line)]
         texts = [text for _, text in edited if text is not None]
-        if len(texts) == 1 and not any(pipeline.is_bound for pipeline in pipelines):
+        if len(texts) == 1 and split_line(line):
             return texts[0]
         whole = line
         for pipeline, text in reversed(edited):
@@ -127,6 +126,12 @@ class CallEdit(NamedTuple):
         is_done = size < len(self.new) and self.new[-1] in words
         is_other = start is None or is_done or (self._joins and start + size == len(words))
         return None if start is None or is_other else range(start, start + size)
+
+
+def split_line(line: str) -> list[str]:
+    """Return the parts of a line that only follow each other; none where one of them may decide how others run."""
+    pipelines = _read_line(line)
+    return [] if any(part.is_bound for part in pipelines) else [line[part.start : part.end] for part in pipelines]
 
 
 def find_edits(failed: str, worked: str, symbol: str, error: str) -> tuple[CallEdit, ...]:

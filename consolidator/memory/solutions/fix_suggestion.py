@@ -17,7 +17,6 @@ from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.calls.directory import (
     call_directory,
-    changes_folder,
     find_place,
     in_directory,
     is_absolute,
@@ -28,7 +27,7 @@ from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.solutions.call_edit import CallEdit
+from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_texts, first_command
@@ -39,10 +38,6 @@ MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
 MAX_REPEATED = 4000  # of a call that is to be made again as it was
 MAX_LINKED = 20  # commands of a line that are read by themselves
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
-_LINKS = re.compile(r"&&|\|\||[;\n]")
-_BOUND_TO_LINE = re.compile(  # a command of it runs elsewhere, on other input, or with what the line sets
-    r"<<|[(){}\\]|\b(?:do|then|else)\b|(?:^|[;&|\n])[^\S\n]*(?:export|source|set|unset|alias|\.)[^\S\n]"
-)
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -126,7 +121,8 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
         elif form.edit is not None:
             bound = None if failed is None else failed.make_edited(form.edit, solution["fingerprint"], error)
         else:
-            calls = [texts] if texts is None else _split_call(texts)
+            parts = [] if texts is None else split_line(texts.get("command", ""))[:MAX_LINKED]  # one of several failed
+            calls = [texts, *({**(texts or {}), "command": part} for part in parts)]
             bounds = (form.bind(line, call, fix["values"]) for call in calls)
             bound = next((bound for bound in bounds if bound is not None), None)
         if bound is None:
@@ -150,16 +146,6 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
-
-
-def _split_call(texts: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """Return a call's texts, and then these with each command of its line: one of several failed."""
-    line = texts.get("command", "")
-    parts = [part.strip() for part in _LINKS.split(line)]
-    if not 2 <= len(parts) <= MAX_LINKED or _BOUND_TO_LINE.search(line) or changes_folder(line):
-        return [texts]
-    is_cut = any(part.count(quote) % 2 for part in parts for quote in "'\"`")  # a link stands within quotes
-    return [texts] if is_cut else [texts, *({**texts, "command": part} for part in parts)]
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
