@@ -40,13 +40,13 @@ from consolidator.memory.solutions.fingerprint import (
     missing_command,
 )
 from consolidator.memory.solutions.line_kinds import NO_FOLDER
-from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
     LaterCall,
     ResolutionGrade,
     grade_resolution,
     is_refused_commit,
+    noise_reason,
     pick_maker,
     signature_of,
 )

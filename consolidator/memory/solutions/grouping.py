@@ -177,6 +177,7 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
     failed = Counter(key for occurrence in group for key in occurrence.outcome.failed)
     met = _count_roots(group)
     met_by_others = _count_roots(o for o in group if o.outcome.worked != (NO_FORM,))
+
     counted = []
     for key, hits in sorted(by_key.items()):
         sessions = _count_roots(hits)
@@ -188,6 +189,7 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
         confirmed = key != NO_FORM and is_seen and is_often
         if confirmed or key != AGAIN.key:  # that it passed once says nothing
             counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
+
     chosen: list[_CountedFix] = []
     explained: set[RecordKey] = set()
     counted.sort(key=lambda fix: fix.hits[0].occurred_at, reverse=True)  # of equals the latest
