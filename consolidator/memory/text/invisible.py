@@ -21,8 +21,8 @@ _ESCAPE_SEQUENCE = re.compile(  # of a terminal: with ESC, or with the C1 contro
     r"|\x1b[ -/]*[0-Z\\^-~]?"
 )
 _COLOUR = re.compile(
-    r"\x1b\[(?!(?:\d*[;:])*0*8[;:m])[\d;:]*m|\x1b\(B|(?m:^)(?:\x1b\[(?:\d*[GK]|0?J))+|\r(?=\n|\Z)"
-)  # 8 conceals; (B goes back to letters
+    r"\x1b\[(?!(?:\d*[;:])*0*8[;:m])[\d;:]*m|(?m:^)(?:\x1b\[(?:\d*[GK]|0?J))+|\r(?=\n|\Z)"
+)  # 8 conceals
 _ALWAYS = (
     "\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f"  # controls; NEL (U+0085) is a line break
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"

@@ -233,10 +233,7 @@ def mend_format(command: str = "fmt check") -> list[CallSpec]:
     return [shell_call(command, False, CHECK), shell_call("fmt check --fix"), shell_call(command)]
 
 
-COLOURED = f"\x1b[1m\x1b[31merror:\x1b[39m\x1b[0m{CHECK[6:]}"
-
-
-@pytest.mark.parametrize("error", [CHECK, COLOURED, f"{CHECK}\r\n\r\n1 file", f"{CHECK}\n\x1b[31m-a\x1b(B\x1b[m"])
+@pytest.mark.parametrize("error", [CHECK, f"\x1b[1m\x1b[31merror:\x1b[39m\x1b[0m{CHECK[6:]}", f"{CHECK}\r\n\r\n1 file"])
 def test_a_fix_binds_to_an_error_in_colours_and_with_other_line_ends(error: str) -> None:
     assert suggest(learn(mend_format(), mend_format()), error, "Bash", command="fmt check").tool == "Bash"
 
