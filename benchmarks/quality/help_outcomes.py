@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from benchmarks.quality.replayed_sessions import Call, ReplayedSession, Segment, is_path, parse_segments
+from benchmarks.quality.replayed_sessions import READS, Call, ReplayedSession, Segment, is_path, parse_segments
 
 Verdict = Literal["right", "another error", "wrong", "too late", "names no call"]
 VERDICTS: tuple[Verdict, ...] = ("right", "too late", "another error", "wrong", "names no call")
@@ -69,7 +69,8 @@ def _is_failed_call(span: str, failed: Call) -> bool:
         return True  # `wrapper program …`: a kind of call, none to make
     if _newly_quoted(span, failed) or any(folder not in failed.command for folder in _EXPORTED.findall(span)):
         return False
-    for segment in parse_segments(span, failed.directory):
+    segments = parse_segments(span, failed.directory)
+    for segment in [segment for segment in segments if segment.operation not in READS] or segments:
         for other in failed.segments:
             if span in (other.operation.split()[0], *other.wrappers):
                 return True  # the name of a program or a wrapper alone
@@ -100,13 +101,22 @@ def judge_failure(told: Sequence[str], session: ReplayedSession, position: int) 
     if not told:
         return "names no call"
     failed = session.calls[position]
-    told = [span for span in told if not _is_failed_call(span, failed)]
     later = session.calls[position + 1 : position + 1 + LATER_CALLS]
+    worked = [_words(call.command) for call in later if call.outcome == "ok" and _words(call.command)]
+    told = [
+        span
+        for span in told
+        if not _is_failed_call(span, failed) or (_words(span) in worked and _words(span) != _words(failed.command))
+    ]
     made = [call for call in later if any(_is_told(span, call, failed) for span in told)]
     if any(call.outcome == "ok" for call in made):
         return "too late" if _was_mended(told, session, position) else "right"
     error = masked_line(failed.text)
     return "another error" if any(call.failed and masked_line(call.text) != error for call in made) else "wrong"
+
+
+def _words(line: str | None) -> list[str]:
+    return (line or "").split()
 
 
 def judge_warning(told: Sequence[str], session: ReplayedSession, position: int) -> Verdict | None:

@@ -293,7 +293,7 @@ def _order(stage: tuple[str, str]) -> int:
 def _open_slots(fix: Mapping[str, Any], line: str, call: FailedCall) -> str:
     """Return the slots of a form that stay open, or that the failed call is another one than it replaces."""
     form = FixForm.from_json(fix["form"])
-    if form.kind in ("place", "again"):
+    if form.kind in ("place", "again", "inner", "edit"):
         return form.kind
     texts = {"command": shell_command(call.tool, call.arguments) or ""}
     values = fix["values"] if len(fix["values"]) == len(form.slots) else [()] * len(form.slots)

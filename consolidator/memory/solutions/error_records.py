@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from consolidator.memory.plain import Plain
+from consolidator.memory.solutions.call_edit import CallEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class FailedAttempt:
     same_error: bool  # else it met another error: the first one was gone, or not reached any more
     steps: tuple[FixStep, ...] = ()  # successes since the failed call or the attempt before: in vain, too
     place: str | None = None  # as in `ErrorRecord.place`
+    edits: tuple[CallEdit, ...] = ()  # of the failed call
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class ErrorRecord(Plain):
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
     place: str | None = None  # where the failed call ran, below the folder in which its session began (`find_place`)
     resolver_place: str | None = None  # likewise of the resolving call
+    edits: tuple[CallEdit, ...] = ()  # that made the resolving call of the failed one
     person_spoke: bool = False  # after it failed, and before it was resolved: they may have mended the cause
 
     @property

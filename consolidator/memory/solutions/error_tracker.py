@@ -27,6 +27,7 @@ from consolidator.memory.calls.operation import Operation, failed_symbol, parse_
 from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import SHELL_PREFIX, call_symbol, shell_command, tool_symbol
 from consolidator.memory.plain import Plain
+from consolidator.memory.solutions.call_edit import MAX_LINE, CallEdit, find_edits
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
@@ -44,13 +45,13 @@ from consolidator.memory.solutions.fingerprint import (
     missing_command,
 )
 from consolidator.memory.solutions.line_kinds import NO_FOLDER
-from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
     LaterCall,
     ResolutionGrade,
     grade_resolution,
     is_refused_commit,
+    noise_reason,
     pick_maker,
     signature_of,
 )
@@ -76,6 +77,7 @@ _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_place", "rule", "change", "outcome", "noise_reason")),
     "status": "open",
     "between": (),
+    "edits": (),
     "resolver_arguments": {},
 }
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
@@ -88,8 +90,13 @@ class _OpenError(Plain):
     record: ErrorRecord
     operation: Operation
     argument_texts: dict[str, str]
+    line: str = ""  # of a shell's call, redacted
     grade: ResolutionGrade = ResolutionGrade.NONE
     failed_differently: bool = False  # it was run again with another error: only the steps before that helped
+
+    def find_edits(self, line: str | None) -> tuple[CallEdit, ...]:
+        """Return how another line was made of the failed one."""
+        return find_edits(self.line, line or "", self.record.symbol, f"{self.record.headline}\n{self.record.quote}")
 
 
 @dataclass(slots=True)
@@ -172,9 +179,9 @@ class ErrorTracker:
         later = LaterCall.of_call(call, arguments, text)
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
-            self._update_repeated_errors(later, record)
-            texts = argument_texts(call.tool, arguments)
-            self._open_errors.append(_OpenError(record, later.operations[0], texts))
+            texts, shell_line = argument_texts(call.tool, arguments), shell_command(call.tool, arguments) or ""
+            self._update_repeated_errors(later, record, shell_line)
+            self._open_errors.append(_OpenError(record, later.operations[0], texts, shell_line[: MAX_LINE + 1]))
         self._save(record)
 
     def _build_record(self, later: LaterCall, arguments: Any, text: str, line: ErrorLine) -> ErrorRecord:
@@ -242,7 +249,7 @@ class ErrorTracker:
             if grade is ResolutionGrade.SAME:  # nothing later can be a better resolver
                 self._open_errors.remove(error)
 
-    def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord) -> None:
+    def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord, shell_line: str) -> None:
         """Update the errors of the same operation: the same error again was a vain try, another one supersedes it."""
         for error in self._errors_before(later.call):
             if later.match(error.record, error.operation) is not OperationMatch.SAME:
@@ -259,6 +266,7 @@ class ErrorTracker:
                 is_same_error,
                 steps,
                 record.place,
+                error.find_edits(shell_line),
             )
             attempts = (*error.record.attempts, attempt)[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
@@ -314,6 +322,7 @@ class ErrorTracker:
             resolver_arguments=_kept_arguments(texts),
             resolver_directory=error.record.directory if is_there else directory,
             resolver_place=place,
+            edits=error.find_edits(shell_command(call.tool, arguments)) if is_there else (),
             outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
         )
         self._save(error.record)

@@ -19,6 +19,7 @@ from consolidator.memory.calls.directory import call_directory, in_directory, is
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.plain import Plain
+from consolidator.memory.solutions.call_edit import CallEdit
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import is_wrong_place, masked_values, missing_command
 from consolidator.memory.solutions.fix_description import mending_steps
@@ -77,7 +78,7 @@ class FixForm(Plain):
     """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
     # call: instead of the failed call | step: first, then it | place: it, in a folder | again: it alone
-    # inner: it, with what stood in an argument within another of its name
+    # inner: it, with what stood in an argument within another of its name | edit: it, with `words` for `failed`
     kind: str
     tool: str | None  # of a step, which has one argument; None: a shell
     words: Parts
@@ -87,6 +88,12 @@ class FixForm(Plain):
     def key(self) -> str:
         """The form as text: equal for equal forms."""
         return json.dumps(self.to_json(), ensure_ascii=False)
+
+    @property
+    def edit(self) -> CallEdit | None:
+        """What the same call has otherwise, where that is all."""
+        old, new = (tuple(map(str, words)) for words in (self.failed, self.words))
+        return CallEdit(old, new) if self.kind == "edit" else None
 
     @property
     def slots(self) -> list[Slot]:
@@ -103,7 +110,7 @@ class FixForm(Plain):
 
         `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
-        if self.kind in ("place", "again", "inner"):
+        if self.kind in ("place", "again", "inner", "edit"):
             return None
         values = _error_values(masked_values(headline))
         if self.kind == "call" and failed is not None:
@@ -135,6 +142,8 @@ class FixForm(Plain):
             return f"run it in {name_folder(self.constants)}"
         if self.kind == "again":
             return "the same call again, with nothing changed"
+        if self.edit is not None:
+            return f"the same call {self.edit.describe()}"
         if self.kind == "inner":
             return f"the same call with `{self.constants}` itself, not within another `{self.constants}`"
         shown = (
@@ -161,15 +170,16 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
     if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
-    if record.change == "none" and is_only_repeated(record.between):
+    if record.change == "none" and not record.edits and is_only_repeated(record.between):
         others = (record.resolver_index or 0) - record.last_try - 1 - len(record.between)  # that failed in between
         is_untold = not record.headline or record.person_spoke or acts_once(record.tool, record.arguments)
         return [] if is_untold or others else [FormOfCase(AGAIN, ())]
     if forms := _forms_of_path(record) or _forms_of_inner(record):
         return forms
     forms = forms_of_steps(record, mending_steps(record))
-    if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
-        forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory, record.resolver_place)
+    if (record.change != "spacing" or record.edits) and not any(is_edit(step.symbol) for step in record.between):
+        made = record.resolver_arguments, record.resolver_directory, record.resolver_place
+        forms += form_of_attempt(record, *made, record.edits)
     return forms
 
 
@@ -213,19 +223,28 @@ def _forms_of_inner(record: ErrorRecord) -> list[FormOfCase]:
 
 
 def form_of_attempt(
-    record: ErrorRecord, arguments: CallTexts, directory: str | None, place: str | None = None
+    record: ErrorRecord,
+    arguments: CallTexts,
+    directory: str | None,
+    place: str | None = None,
+    edits: Sequence[CallEdit] = (),
 ) -> list[FormOfCase]:
-    """Return the form of a shell call in place of the failed one; none where the texts are its own.
+    """Return the forms of a shell call in place of the failed one: how it was edited, else all of it.
+
+    There is none where the texts are its own.
 
     Where an error is about the folder, and the call begins as the failed one did in another, this is the form.
     """
-    failed, worked = record.arguments.get("command", ""), arguments.get("command", "")
+    failed = record.arguments.get("command", "")
+    worked = arguments.get("command", "").removesuffix(f"&& {failed}").rstrip()  # checked again after it was mended
     is_elsewhere = None not in (record.place, place) and record.place != place
     if is_elsewhere and first_command(failed) == first_command(worked) and is_wrong_place(record.headline):
         assert place is not None
         return [] if is_absolute(place) else [FormOfCase(FixForm("place", None, (place,)), ())]
     if directory != record.directory:
         worked = in_directory(worked, directory)
+    if edits and not any(isinstance(word, Slot) for edit in edits for word in _find_slots(" ".join(edit.new), record)):
+        return [FormOfCase(FixForm("edit", None, edit.new, edit.old), ()) for edit in edits]
     if not is_shell_symbol(record.symbol) or not failed or not worked or failed.split() == worked.split():
         return []
     if len(worked) >= MAX_TEXT or CUT in worked:
@@ -276,6 +295,8 @@ def _find_slots(text: str, record: ErrorRecord) -> Parts:
 
 def _find_slot(word: str, sources: Sequence[tuple[str, Slot]]) -> str | Slot:
     bare = word.strip("'\"`")
+    if bare != word and any(bare == value for value, slot in sources if slot.source == "call"):
+        return word  # the quotes are what was missing
     for value, slot in sources:
         if bare == value and (slot.source == "error" or _names_a_case(value)):
             return slot

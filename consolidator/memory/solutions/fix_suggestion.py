@@ -16,7 +16,6 @@ from typing import Any
 from consolidator.memory.calls.argument_summary import argument_texts, shorten
 from consolidator.memory.calls.directory import (
     call_directory,
-    changes_folder,
     find_place,
     in_directory,
     is_absolute,
@@ -25,7 +24,9 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_texts, first_command
@@ -36,10 +37,6 @@ MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
 MAX_REPEATED = 4000  # of a call that is to be made again as it was
 MAX_LINKED = 20  # commands of a line that are read by themselves
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
-_LINKS = re.compile(r"&&|\|\||[;\n]")
-_BOUND_TO_LINE = re.compile(  # a command of it runs elsewhere, on other input, or with what the line sets
-    r"<<|[(){}\\]|\b(?:do|then|else)\b|(?:^|[;&|\n])[^\S\n]*(?:export|source|set|unset|alias|\.)[^\S\n]"
-)
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
@@ -69,6 +66,14 @@ class FailedCall:
         if is_up and any(_FILE.fullmatch(word) for word in words):
             return None
         return in_directory(strip_cd(line).strip(), shlex.quote(posixpath.join(self.root, place).rstrip("/")))
+
+    def make_edited(self, edit: CallEdit, fingerprint: str, error: str) -> str | None:
+        """Return the call's line, edited; None where it is of another shape, long, or may act twice when made again."""
+        line, symbol = shell_command(self.tool, self.arguments), failed_symbol(self.tool, self.arguments, error)
+        is_same = symbol.split(" ", 1)[0] == fingerprint.partition(":")[2].partition("|")[0]
+        if line is None or not is_same or len(line) > MAX_REPEATED or acts_once(self.tool, {"command": line}):
+            return None
+        return edit.apply(strip_cd(line).strip(), symbol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,11 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
             return Suggestion(form.kind, form.describe(), failed.tool, dict(arguments), number, *counts)
         if form.kind == "place":
             bound = None if failed is None else failed.run_in(form.constants)
+        elif form.edit is not None:
+            bound = None if failed is None else failed.make_edited(form.edit, solution["fingerprint"], error)
         else:
-            calls = [texts] if texts is None else _split_call(texts)
+            parts = [] if texts is None else split_line(texts.get("command", ""))[:MAX_LINKED]  # one of several failed
+            calls = [texts, *({**(texts or {}), "command": part} for part in parts)]
             bounds = (form.bind(line, call, fix["values"]) for call in calls)
             bound = next((bound for bound in bounds if bound is not None), None)
         if bound is None:
@@ -123,7 +131,11 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
             tool = tool if shell_command(tool, "") is not None else "shell"
             bound = bound if bound.startswith("cd ") else in_directory(bound, directory)
         arguments = {"command" if form.tool is None else _argument_name(form, tool, failed): bound}
-        if failed is not None and call_texts(tool, arguments) == call_texts(failed.tool, failed.arguments):
+        if (
+            form.kind != "edit"
+            and failed is not None
+            and call_texts(tool, arguments) == call_texts(failed.tool, failed.arguments)
+        ):
             continue  # the call that just failed, in the same directory, is no fix
         if _may_be_made(tool, arguments, form, fix, failed, solution["project"]):
             text = _describe_bound(form, tool, arguments)
@@ -133,16 +145,6 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
-
-
-def _split_call(texts: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """Return a call's texts, and then these with each command of its line: one of several failed."""
-    line = texts.get("command", "")
-    parts = [part.strip() for part in _LINKS.split(line)]
-    if not 2 <= len(parts) <= MAX_LINKED or _BOUND_TO_LINE.search(line) or changes_folder(line):
-        return [texts]
-    is_cut = any(part.count(quote) % 2 for part in parts for quote in "'\"`")  # a link stands within quotes
-    return [texts] if is_cut else [texts, *({**texts, "command": part} for part in parts)]
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
@@ -175,6 +177,8 @@ def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, str]) -> s
     ((name, text),) = arguments.items()
     if form.tool is not None:
         return f"first call {tool} with {name} = {shorten(text, 100)}"
+    if form.edit is not None and len(text) > MAX_SHOWN:
+        return form.describe()
     command = f"`{shorten(text, MAX_SHOWN)}`"
     if form.kind == "place":
         return f"{form.describe()}: {command}"

@@ -5,6 +5,7 @@ Pure and independent of order: sums over records, sorted by content, so that nig
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.plain import Plain
+from consolidator.memory.solutions.call_edit import CallEdit
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
 from consolidator.memory.solutions.fix_form import (
@@ -81,7 +83,7 @@ class FixOutcome(Plain):
             forms = tuple(case.form.key for case in forms_of_record(record))
             if not forms and describe_fix(record):
                 forms = (NO_FORM,)
-        in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place) for a in record.attempts]
+        in_vain = [form_of_attempt(record, a.arguments, a.directory, a.place, a.edits) for a in record.attempts]
         in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
         failed = {case.form.key for cases in in_vain for case in cases}
         same = [attempt for attempt in record.attempts if attempt.arguments == record.arguments]
@@ -174,15 +176,20 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
             by_key[key].append(occurrence)
     failed = Counter(key for occurrence in group for key in occurrence.outcome.failed)
     met = _count_roots(group)
+    met_by_others = _count_roots(o for o in group if o.outcome.worked != (NO_FORM,))
+
     counted = []
     for key, hits in sorted(by_key.items()):
         sessions = _count_roots(hits)
+        of = met if failed[key] else met_by_others  # an edit of the agent's own is no vote against what always worked
         is_often = (
-            len(hits) >= MIN_CONFIRMING_RATE * (len(hits) + failed[key]) and sessions >= MIN_CONFIRMING_SHARE * met
+            len(hits) >= MIN_CONFIRMING_RATE * (len(hits) + failed[key]) and sessions >= MIN_CONFIRMING_SHARE * of
         )
-        confirmed = key != NO_FORM and sessions >= MIN_CONFIRMING_SESSIONS and is_often
+        is_seen = sessions >= MIN_CONFIRMING_SESSIONS or _is_named(key, hits[0].headline)
+        confirmed = key != NO_FORM and is_seen and is_often
         if confirmed or key != AGAIN.key:  # that it passed once says nothing
             counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
+
     chosen: list[_CountedFix] = []
     explained: set[RecordKey] = set()
     counted.sort(key=lambda fix: fix.hits[0].occurred_at, reverse=True)  # of equals the latest
@@ -192,6 +199,14 @@ def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
             chosen.append(fix)
             explained |= keys
     return chosen[:MAX_FIXES]
+
+
+def _is_named(key: str, headline: str) -> bool:
+    """Whether an error itself says how to edit its call."""
+    edit = FixForm.from_json(json.loads(key)).edit if key.startswith('{"kind": "edit"') else None
+    if edit is None:
+        return False
+    return edit.is_named(headline) if not edit.is_replacement else CallEdit((), edit.new).is_named(headline)
 
 
 def _build_solution(

@@ -1,6 +1,6 @@
-"""Decide whether a later successful call resolves a failed one, how certain that is, and by which rule.
+"""Decide whether a failed call is an error, and whether a later success resolves it, how certainly and by which rule.
 
-Pure: looks at one error and one later call. `error_tracker` keeps the order of calls and the windows.
+Pure: looks at one failed call and one later call. `error_tracker` keeps the order of calls and the windows.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls import guards
+from consolidator.memory.calls import guards, shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol, shell_command
+from consolidator.memory.solutions.call_edit import find_edits
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
@@ -25,6 +26,7 @@ from consolidator.memory.solutions.operation_matching import (
 )
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
+RENAME_WINDOW = 5  # calls within which another word may replace the one that the error names
 _GIT_SAYS = re.compile(
     r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
     r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
@@ -34,6 +36,37 @@ _NOT_PERMITTED = re.compile(r"\bE(?:PERM|ACCES)\b|not permitted|permission denie
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
 _IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
+_EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
+_REASONS = (
+    ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
+    (
+        "rejected",
+        re.compile(
+            r"user (?:doesn't|does not) want to|(?:rejected|denied|declined) by (?:the )?user|user"
+            r" (?:has )?(?:rejected|denied|declined)|permission to use .{1,80} (?:has been )?denied"
+            r"|tool use was rejected",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    ),
+    (
+        "aborted",
+        re.compile(
+            r"^\W*(?:command|operation|request|tool(?: call| execution)?|execution)?\s*(?:was |has been )?"
+            r"(?:aborted|interrupted|cancell?ed)(?: by (?:the )?user| for tool use)?\W*$|interrupted by (?:the )?user"
+            r"|aborted by (?:the )?user",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+    ),
+)
+_REPORT = re.compile(r"(?:Exit code \d+\n)?[^\t\n]{1,200}\t(?:pass|fail|pending|skipping)\t")  # of `gh pr checks`
+_GONE = re.compile(  # of what runs in the background
+    r"(?:unknown|no such|no) (?:process|session|task|shell)\b|(?:process|session|task|shell)\b.{0,40}"
+    r"(?:not found|not running|no longer)",
+    re.IGNORECASE,
+)
+_EXIT_STATUS = re.compile(
+    r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
+)
 
 
 class ResolutionGrade(IntEnum):
@@ -87,10 +120,21 @@ def grade_resolution(
         return ResolutionGrade.SAME
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
-    is_near = later.call.index - record.index <= SUBSTITUTE_WINDOW
-    if is_near and missing_command(record.headline) == failing.program and is_substitute(failing, later.operations[0]):
+    distance = later.call.index - record.index
+    if distance <= RENAME_WINDOW and _is_renamed(record, failing, arguments.get("command", ""), later):
+        return ResolutionGrade.PART
+    is_missing = distance <= SUBSTITUTE_WINDOW and missing_command(record.headline) == failing.program
+    if is_missing and is_substitute(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
+
+
+def _is_renamed(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
+    """Whether a later call is the failed one with another word for one that its error names."""
+    if failing.inspects or not any(operation.name == failing.name for operation in later.operations):
+        return False
+    later_line = shell_command(later.call.tool, later.call.arguments) or ""
+    return any(edit.is_replacement for edit in find_edits(line, later_line, record.symbol, record.headline))
 
 
 def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
@@ -126,3 +170,38 @@ def pick_maker(steps: Sequence[FixStep]) -> int | None:
 def signature_of(record: ErrorRecord) -> str:
     """Return the part of a record's fingerprint that does not depend on the tool."""
     return record.fingerprint.split("|", 1)[-1]
+
+
+def noise_reason(call: CompletedCall, text: str) -> str | None:
+    """Return why a failed call with the result `text` teaches nothing; None where it is an error."""
+    if call.reason in ("rejected", "aborted", "cascade"):
+        return call.reason
+    start = text[:_EDGE]
+    for reason, pattern in _REASONS:  # few formats say why a call did not run
+        if pattern.search(start):
+            return reason
+    if _REPORT.match(text):
+        return "report"
+    if tool_kinds.POLLING_TOOLS.fullmatch(tool_kinds.tool_base_name(call.tool)) and _GONE.search(start):
+        return "gone"
+    return "found nothing" if _is_empty_search(call, text) else None
+
+
+def _is_empty_search(call: CompletedCall, text: str) -> bool:
+    line = shell_command(call.tool, call.arguments)
+    if line is None or call.reason == "timeout" or not _ends_with_search(line):
+        return False
+    status = _EXIT_STATUS.search(text[-_EDGE:]) or _EXIT_STATUS.search(text[:_EDGE])
+    code = next((group for group in status.groups() if group), "1") if status else "1"
+    return code == "1"
+
+
+def _ends_with_search(line: str) -> bool:
+    """Whether a search decides a line's exit status: the last command, or the reported one."""
+    commands = shell.parse_commands(line)
+    reported = shell.reported_command(commands)
+    return any(
+        command.program in tool_kinds.SEARCHING_PROGRAMS
+        or (command.subcommand or "").split(" ")[0] in tool_kinds.SEARCHING_SUBCOMMANDS.get(command.program, ())
+        for command in (commands[-1:] + ([reported] if reported else []))
+    )

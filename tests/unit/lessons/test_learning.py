@@ -931,7 +931,7 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
             "alignfields --version", "1.2"
         ).run("linkmap", "x")
         if number < 3:
-            log.run("pagemill publish-draft --site blue", "ok")
+            log.run("pagemill draft --site blue", "ok")
         if number < 2:
             log.run("go mod tidy")
         log.run("alignfields --fix ./...", "ok")
@@ -939,7 +939,7 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
     (lesson,) = of_kind(learn(10, write), "command")
     assert lesson.line == (
         "Often run here, too: `alignfields --fix ./...` (10 sessions), `gh stack submit --auto` "
-        "(10 sessions), `pagemill publish-draft --site blue` (3 sessions)."
+        "(10 sessions), `pagemill draft --site blue` (3 sessions)."
     )
     assert "pagemill" not in of_kind(learn(16, write), "command")[0].line  # 3 of 16 sessions are few
 

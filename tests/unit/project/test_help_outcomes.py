@@ -68,6 +68,15 @@ def test_to_make_the_failed_call_again_is_no_help() -> None:
     assert judge_failure(["pnpm run lint 2>&1"], repeated, 0) == "wrong"
 
 
+def test_the_failed_call_with_another_word_or_option_is_another_call() -> None:
+    refused = call("box restart shop", "failed", "Error: No such box: shop")
+    mended = session(refused, call("box ps"), call("box restart shop-web-1"))
+    assert judge_failure(["box restart shop-web-1"], mended, 0) == "right"
+    assert judge_failure(["box restart shop-db-1"], mended, 0) == "wrong"
+    filtered = session(call("ship it 2>&1 | tail -5", "failed", "pass --yes"), call("ship it --yes 2>&1 | tail -5"))
+    assert judge_failure(["ship it --yes 2>&1 | tail -5"], filtered, 0) == "right"
+
+
 def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     refused = call("grep -rn main src --include=*.py", "failed", "zsh:1: no matches found: --include=*.py")
     told = named_calls("Quote the pattern: `grep -rn main src '--include=*.py'`.", refused)

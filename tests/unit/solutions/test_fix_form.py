@@ -226,6 +226,7 @@ def test_an_argument_of_another_value_is_no_form() -> None:
 
 CHECK = "error: Formatting issues found"
 CHECK_FIXED = [shell_call("fmt check", False, CHECK), shell_call("fmt check --fix")]
+CHECK_REPLACED = [shell_call("fmt check", False, CHECK), shell_call("fmt check --fix --all --quiet")]
 
 
 def mend_format(command: str = "fmt check") -> list[CallSpec]:
@@ -266,7 +267,7 @@ def test_a_fix_binds_to_the_command_of_a_line_that_failed(command: str) -> None:
     ],
 )
 def test_a_fix_does_not_bind_to_a_command_that_its_line_runs_elsewhere(command: str) -> None:
-    assert suggest(learn(CHECK_FIXED, CHECK_FIXED), CHECK, "Bash", command=command).tool is None
+    assert suggest(learn(CHECK_REPLACED, CHECK_REPLACED), CHECK, "Bash", command=command).tool is None
 
 
 def test_an_insertion_binds_only_to_operands_that_were_seen() -> None:
