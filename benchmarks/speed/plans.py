@@ -128,7 +128,7 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
         "session": session_id, "count": 1, "now": now, "ends": False,
         **dict.fromkeys(("occurred", "expected", "epoch", "key")),
         "types": [row.type], "datas": [row.data], "tasks": [row.task_id], "tools": [row.tool_name],
-        "contents": [b""], "principals": [None], "counts_task": False, "open_task": None, "task_after": None,
+        "contents": bytes(32), "principals": [None], "counts_task": False, "open_task": None, "task_after": None,
     }  # fmt: skip
     bounded = events.Span(session_id, 0, LENGTH, bounds).values()
     unbounded = events.Span(session_id, 0, LENGTH).values()

@@ -34,7 +34,7 @@ from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, procedure_id, publish_scope
-from consolidator.memory.solutions.fix_harm import quote_harm
+from consolidator.memory.solutions.fix_description import quote_harm
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.digest import ScopeRow, ScopeStateRow

@@ -130,6 +130,7 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
         yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
     yield from _judge_paths(command, project)
     yield from _judge_addresses(command, text)
+    yield from _judge_leading(command.leading[:-1])
 
     # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
     parts = [part for part in (*words, *command.assignments) if _INNER.search(part)]
@@ -149,6 +150,19 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     if command.writes or rules.SEARCHERS.isdisjoint((program, command.subcommand)):
         spaced = [word for word in words if " " in word and not word.startswith("<(")]
         yield from _judge_file_text("\n".join(spaced).replace("\\n", "\n").replace("\\t", " "), depth)
+
+
+def _judge_leading(words: Sequence[str]) -> Iterator[str]:
+    """Judge what runs a command, by its own options: `uv --directory api run --index-url ADDRESS`."""
+    if not words:
+        return
+    text = " ".join(_SPACE.sub("·", word) for word in (words[0].rsplit("/", 1)[-1], *words[1:]))
+    yield from (reason for reason, pattern in rules.RULES if pattern.match(text))
+    if any(_FORGE.match(word) or (_WEB.search(word) and not _is_local((word,))) for word in words[1:]):
+        yield rules.FOREIGN_SOURCE
+    package = re.search(r"(?:^|/)(?:npx|\S+ (?:.* )?dlx)\b.* (?:-p|--package)[ =](?P<name>[^\s@]+)", text)
+    if package is not None and package["name"] not in rules.KNOWN_TOOLS:
+        yield rules.FETCHES_AND_RUNS
 
 
 def rule_text(command: Command) -> str:

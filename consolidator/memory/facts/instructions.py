@@ -187,6 +187,11 @@ def is_same_order(first: str, second: str) -> bool:
     return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
 
 
+def has_words_of(order: str, other: str) -> bool:
+    """Tell whether an order has all words that say what another is about."""
+    return _stems(other) <= _stems(order)
+
+
 def group_orders(orders: Iterable[str]) -> list[list[str]]:
     """Group orders by what they say; each joins the first group whose first order says the same as it."""
     groups: list[list[str]] = []

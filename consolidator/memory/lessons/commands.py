@@ -13,7 +13,7 @@ from consolidator.memory.calls.directory import changes_folder, is_absolute, nam
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, PLAIN_PROGRAMS
-from consolidator.memory.lessons.harm import name_harm
+from consolidator.memory.lessons.harm import lesson_harm, name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
@@ -132,7 +132,7 @@ def learn_commands(history: History) -> list[Lesson]:
     commands = _collect(history)
     return [
         *_purposes(commands),
-        *_others(commands, len({session.root for session, call in history.calls() if call.kind == "shell"})),
+        *_others(commands, history),
         *_first_runs(history),
         *_unmended(history),
         *_commit_checks(history),
@@ -213,8 +213,9 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
         )
 
 
-def _others(commands: dict[str, _Command], sessions: int) -> Iterator[Lesson]:
+def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]:
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
+    sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
     needed = max(MIN_OTHER_SESSIONS, MIN_OTHER_SHARE * sessions)
     often: dict[str, _Command] = {}
     for operation, command in commands.items():
@@ -222,8 +223,8 @@ def _others(commands: dict[str, _Command], sessions: int) -> Iterator[Lesson]:
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.prefixes
         call = command.usual_call(operation) if is_usual and program not in _NO_OTHERS else program
         is_told = " " in call and (call != operation or program not in NO_TASKS)
-        if is_told and not _ONLY_ASKS.search(call):
-            often[call] = command
+        if is_told and not _ONLY_ASKS.search(call) and lesson_harm(code(call), call, history.home) is None:
+            often[call] = command  # one that may not be told hides no other
     if often:
         calls = sorted(often, key=lambda call: (-len(often[call].worked.roots), call))[:MAX_OTHERS]
         shown = (f"{code(call)}{often[call].where} ({len(often[call].worked.roots)} sessions)" for call in calls)

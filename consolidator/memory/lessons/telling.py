@@ -172,7 +172,9 @@ def _answers_of_shell(
             homes = [home for home in homes if home not in beginnings]
             if beginnings and any(path.removeprefix("./").rstrip("./") in error for path in failed.paths):
                 homes, beginning = beginnings[:1], re.escape(beginnings[0])
-                call = re.sub(rf"(?<![^\s'\"])(?:\./)?{beginning}/", "./", call)
+                call = re.sub(rf"(?<![^\s'\"=])(?:\./)?{beginning}/", "./", call)
+                if not all(names_path_in(beginnings[0], [path]) for path in failed.paths):
+                    homes = []  # another path would not be there
             shown = call if len(homes) == 1 and failed.shown else None
             yield from [Told(lesson, f"Run {code(call)} in {name_folders(homes)}.", shown)] if homes else ()
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])

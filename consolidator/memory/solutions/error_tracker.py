@@ -399,7 +399,9 @@ def _lacks_program(call: CompletedCall) -> bool:
         return False
     commands = parse_commands(shell_command(call.tool, call.arguments) or "")
     named = find_named(commands, call.result_text)
-    return named is not None and missing_command(headline(call.result_text)) == commands[named].program
+    if named is None or (named + 1 < len(commands) and commands[named + 1].link == "||"):  # another took its place
+        return False
+    return missing_command(headline(call.result_text)) == commands[named].program
 
 
 def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:

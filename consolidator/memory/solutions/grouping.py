@@ -17,7 +17,7 @@ from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.call_edit import CallEdit
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_description import describe_fix, mending_steps
+from consolidator.memory.solutions.fix_description import describe_fix, fix_harm, mending_steps, quote_harm
 from consolidator.memory.solutions.fix_form import (
     AGAIN,
     FixForm,
@@ -27,7 +27,6 @@ from consolidator.memory.solutions.fix_form import (
     is_of_one_case,
     is_only_repeated,
 )
-from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
 from consolidator.memory.solutions.solution import (
     Evidence,
     Fix,

@@ -199,7 +199,7 @@ async def _read_stream(
         raise ModelUnavailable("the model's server did not answer in time", may_be_charged=True) from error
     except ResponseTooLarge as error:
         raise StreamCutOff(str(error)) from error
-    except ValueError as error:  # malformed JSON
+    except (ValueError, RecursionError) as error:  # malformed JSON, or nested too deep
         raise StreamCutOff(_MALFORMED) from error
 
 

@@ -10,7 +10,7 @@ from consolidator.database import Connection, Database
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.solutions.fix_harm import quote_harm
+from consolidator.memory.solutions.fix_description import quote_harm
 from consolidator.models.audience import pluralize
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope

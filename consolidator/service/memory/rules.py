@@ -14,7 +14,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
 from consolidator.memory.facts.candidates import session_context
-from consolidator.memory.facts.instructions import as_rule, group_orders, is_brief
+from consolidator.memory.facts.instructions import as_rule, group_orders, has_words_of, is_brief
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import (
@@ -221,14 +221,21 @@ async def _list_visible(
         for correction in await facts.load_corrections(conn, agent_name)
         if not correction.is_stated
     }
-    grouped = await asyncio.to_thread(lambda: list(_group_orders(orders, dismissed)))  # each is compared with others
+    grouped = await asyncio.to_thread(
+        lambda: list(_group_orders(orders, dismissed, in_full=of_owner))
+    )  # each is compared with others
     proposed = sorted([*rows, *grouped], key=lambda row: row.order)
     start = None if after is None else rules.order_of(after)
     return [row for row in proposed if start is None or row.order > start][:MAX_PROPOSALS]
 
 
-def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Iterator[RepeatedRow]:
-    """Yield the orders that several sessions gave, in whatever words; none that a person accepted or dismissed."""
+def _group_orders(
+    orders: Sequence[OrderRow], dismissed: Collection[str], *, in_full: bool = False
+) -> Iterator[RepeatedRow]:
+    """Yield the orders that several sessions gave, in whatever words; none that a person accepted or dismissed.
+
+    `in_full`: in words that each of its sessions has, for these are told as what a person said.
+    """
     owners: dict[tuple[str, str, str, str], dict[str, OrderRow]] = {}
     for order in sorted(orders, key=lambda order: (-len(order.roots), -len(order.value), order.value)):
         owners.setdefault((order.agent, order.level, order.owner, order.subject), {})[order.value] = order
@@ -252,18 +259,35 @@ def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Ite
             is_decided = any(order.accepted or _id_of(replace(row, value=order.value)) in dismissed for order in group)
             # What the imported logs of one other person repeat is that person's, until somebody else asks for it, too.
             is_of_one = len({peer for order in group for peer in order.imported_of}) < 2 and level != "peer"
-            in_full = {root for order in group if not is_brief(order.value) for root in order.roots}
-            is_repeated = len(in_full) >= STANDING_COUNT or sessions >= MIN_BRIEF
+            longer = {root for order in group if not is_brief(order.value) for root in order.roots}
+            is_repeated = len(longer) >= STANDING_COUNT or sessions >= MIN_BRIEF
             if is_decided or not is_repeated or (is_of_one and not any(o.said_here for o in group)):
                 continue
-            yield row
+            yield from _said_in_full(row, group) if in_full else (row,)
+
+
+def _said_in_full(row: RepeatedRow, group: Sequence[OrderRow]) -> Iterator[RepeatedRow]:
+    """Yield a proposal in the most words that several sessions have, all of them, with these sessions alone."""
+    for order in sorted(group, key=lambda order: (-len(order.value), order.value)):
+        full = [each for each in group if has_words_of(each.value, order.value)]
+        sessions = len({root for each in full for root in each.roots})
+        if sessions >= (MIN_BRIEF if is_brief(order.value) else STANDING_COUNT):
+            values = tuple(each.value for each in full if each is not order)
+            yield replace(row, value=order.value, words=order.words, sessions=sessions, values=values)
+            return
 
 
 async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
     """Return the proposal whose id is this or begins with it."""
     rows = await _list_visible(conn, viewer, agent=None, project=None)
     rule_id = read_citation(rule_id)
-    matching = [row for row in rows if rule_id and any(name.startswith(rule_id) for name in _ids_of(row))]
+    # A start names an order by the form that it tells, which may be another than the first of all people's forms.
+    named = [(row, value) for row in rows for value in (row.value, *row.values)]
+    matching = [
+        replace(row, value=value, values=tuple({row.value, *row.values} - {value}))
+        for row, value in named
+        if rule_id and (row.fact_id or _id_of(replace(row, value=value))).startswith(rule_id)
+    ]
     if not matching:
         raise NotFound(f"no proposal has the id {rule_id!r}; `consolidator rules` lists them")
     if len(matching) > 1:
@@ -306,11 +330,6 @@ def _owner_of(row: RepeatedRow) -> MemoryOwner:
 def _id_of(row: RepeatedRow) -> str:
     owner = _owner_of(row)
     return fact_id((row.agent, row.level, owner.project, owner.peer), row.subject, row.predicate, row.value)
-
-
-def _ids_of(row: RepeatedRow) -> list[str]:
-    """Return the ids of a proposal by each form of its words: of fewer orders another form is the first."""
-    return [row.fact_id or _id_of(row), *(_id_of(replace(row, value=value)) for value in row.values)]
 
 
 def _attribute(row: RepeatedRow) -> dict[str, str]:

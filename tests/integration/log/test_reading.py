@@ -147,7 +147,7 @@ async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> N
     values = {
         "session": "s7", "count": 1, "now": busy.clock.now(), "occurred": None, "ends": False, "expected": None,
         "epoch": None, "key": "k", "types": ["Error"], "datas": ["{}"], "tasks": [None], "tools": [None],
-        "contents": [b""], "principals": [None], "counts_task": False, "open_task": None, "task_after": None,
+        "contents": bytes(32), "principals": [None], "counts_task": False, "open_task": None, "task_after": None,
     }  # fmt: skip
     async with busy.connection() as conn:
         plan = await plan_of(conn, load("log/events")["append"], values)

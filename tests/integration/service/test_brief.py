@@ -380,14 +380,28 @@ async def test_nobody_elses_words_are_told_as_what_the_owner_asked(
 
 
 async def test_what_was_asked_is_dismissed_by_the_id_that_a_start_names(
-    database: Database, clock: FrozenClock, settings: Settings
+    agents_apart: None, database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    for number, text in enumerate(["Commit and update the changelog.", "Commit this and update CHANGELOG.md"] * 2):
-        await log_events(database, f"s{number}", [user_message(text)], agent="claude-code", project=SHOP)
+    own = ["Commit and update the changelog.", "Commit this and update CHANGELOG.md"] * 2
+    said = [(text, None) for text in own] + [("Commit and update changelog for customer Initech.", "bob")] * 5
+    for number, (text, peer) in enumerate(said):
+        await log_events(database, f"s{number}", [user_message(text)], agent="coder", project=SHOP, peer=peer)
     clock.advance(timedelta(days=2))
     await run_job(database, settings)
-    citation = "[rule:" + (await tell(database)).partition("[rule:")[2].partition("]")[0] + "]"
-    await dismiss_rule(database, citation)
+    scope = MemoryScope("coder", SHOP)
+    citation = "[rule:" + (await tell(database, scope=scope)).partition("[rule:")[2].partition("]")[0] + "]"
+    assert "nitech" not in (await dismiss_rule(database, citation)).rule  # whose order is like the owner's
+    assert "asked in" not in await tell(database, scope=scope)
+
+
+async def test_orders_that_are_alike_are_not_told_as_one(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for page in ("login", "cart", "search"):
+        said = [user_message(f"Add tests for the {page} page before you commit.")]
+        await log_events(database, page, said, agent="claude-code", project=SHOP)
+    clock.advance(timedelta(days=2))
+    await run_job(database, settings)
     assert "asked in" not in await tell(database)
 
 

@@ -934,6 +934,7 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
             log.run("pagemill draft --site blue", "ok")
         if number < 2:
             log.run("go mod tidy")
+        log.run("shoptool open /tmp/cart.db", "ok")  # told to nobody, which hides no other
         log.run("alignfields --fix ./...", "ok")
 
     (lesson,) = of_kind(learn(10, write), "command")
