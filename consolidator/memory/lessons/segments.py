@@ -41,7 +41,7 @@ _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _CONTAINERS = frozenset({"docker", "podman", "kubectl"})
-NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
+NO_TASKS = frozenset({"git", "gh", "glab", "hg", "jj", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
