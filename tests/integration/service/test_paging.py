@@ -51,7 +51,8 @@ insert into candidate (id, agent, level, owner, subject, predicate, value, sente
                        session_id, seq, occurred_at, quote, extractor, single_valued, evidence, revision, quarantined,
                        active, reconciled, run_id)
 select 'candidate_' || s || '_' || n, 'coder', 'agent', '', 'user', 'instruction', 'run all of job ' || n,
-       'Run all of job ' || n, 'constraint', 'explicit', 'user', 's' || s, 1, %(now)s, 'run all of job ' || n, 'instructions:1', false, '[]', 0,
+       'Run all of job ' || n, 'constraint', 'explicit', 'user', 's' || s, 1, %(now)s, 'run all of job ' || n,
+       'instructions:1', false, '[]', 0,
        case when n > 12 then 'a tool said it' end, true, true, ''
 from generate_series(1, 3) as s, generate_series(1, 17) as n"""
 
