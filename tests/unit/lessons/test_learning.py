@@ -576,14 +576,10 @@ def test_a_check_that_fails_is_answered_with_the_command_that_mends_it() -> None
 
 def test_a_formatter_of_the_same_program_mends_what_it_checks() -> None:
     def write(log: CallLog) -> None:
-        log.edit("src/a.rs", "a", "b").fail("shoptool fmt --check", "Diff in src/a.rs:1").run("cargo fmt", "ok")
-        if log.name == "s0":
-            log.edit("src/b.rs", "a", "b").fail("shoptool fmt --check", "Diff in src/b.rs:1")
-        if log.name == "s3":
-            log.run("shoptool fmt", "ok")
+        log.edit("src/a.rs").fail("shoptool fmt --check", "Diff in src/a.rs:1").run("cargo fmt", "ok")
 
     def write_own(log: CallLog) -> None:
-        log.edit("src/a.rs", "a", "b").fail("shoptool fmt --check", "Diff in src/a.rs:1")
+        log.edit("src/a.rs").fail("shoptool fmt --check", "Diff in src/a.rs:1")
         log.run("shoptool fmt" if log.name in ("s0", "s1") else "cargo fmt", "ok")
 
     assert "run `cargo fmt` after" in of_kind(learn(5, write), "first_run_fails")[0].line  # no other mended it
