@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -28,7 +29,7 @@ from consolidator.context.history import (
     render_state_block,
     render_summary_block,
 )
-from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
+from consolidator.context.messages import MessageFormat, RenderedTurns, convert_tool_definitions, render_messages
 from consolidator.context.reader import (
     DEFAULT_BUDGET,
     DEFAULT_STRATEGY,
@@ -44,7 +45,6 @@ from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
 from consolidator.models.lineage import Lineage
-from consolidator.models.payload import EventType
 from consolidator.models.session import SeedRow
 from consolidator.store.sessions.lineage import MARKS, find_mark, load_lineage
 from consolidator.store.sessions.seeds import read_latest
@@ -166,7 +166,8 @@ async def build_context(
     recent = await selected.read_events(reader, after, budget=request.budget, last=request.last)
     tail.trim(recent[0].seq - 1 if recent else head)
 
-    for event in [event for event in recent if event.type is EventType.POLICY_DECISION]:
+    known_to = history.upto if request.past else view.upto or 0  # a night's summary holds no decisions
+    for event in recent[bisect_right(recent, known_to, key=lambda event: event.seq) :]:
         apply_decision(history, event)
     kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
     if kept_from and recent and recent[0].seq < kept_from:
@@ -182,7 +183,7 @@ async def build_context(
     builder = _ContextBuilder(
         selected, request, head, history, view.state if request.state is None else request.state,
         convert_tool_definitions(request.tools, request.message_format), _mark_recalled(request.recalled),
-        earlier,
+        earlier, tail.rendered,
     )  # fmt: skip
 
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
@@ -289,6 +290,7 @@ class _ContextBuilder:
     tools: list[dict[str, Any]]
     recalled: str | None
     earlier: str | None  # the thread that the session began with
+    rendered: RenderedTurns  # what was rendered of the session last
     summary: str | None = None
     open_calls: str | None = None
     scratchpad: str | None = None
@@ -314,7 +316,9 @@ class _ContextBuilder:
 
         before = "\n\n".join(block for block in (self.earlier, self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
-        messages = render_messages(window.turns, self.request.message_format, before=before, after=after)
+        messages = render_messages(
+            window.turns, self.request.message_format, before=before, after=after, rendered=self.rendered
+        )
         if self.request.system and self.request.message_format == "openai":
             messages.insert(0, {"role": "system", "content": self.request.system})
 

@@ -78,16 +78,16 @@ class ConversationFold:
         self._answer: Turn | None = None  # the model's turn that the next call may belong to
         self._latest_calls: dict[str, RequestedCall] = {}  # by call id
         self._open_calls = 0
+        self._blank: list[Turn] = []  # turns without a text, which are none until they have a call
 
     def conversation(self) -> Conversation:
         """Return what was folded so far; more can be folded afterwards."""
-        turns, open_calls = self.turns, list[RequestedCall]()
-        if self._open_calls:
-            open_calls = [call for turn in turns for call in turn.calls if call.result is None]
-            turns = [_without_open_calls(turn) for turn in turns]
-        return Conversation(
-            [turn for turn in turns if turn.calls or (turn.text and not turn.text.isspace())], open_calls
-        )
+        self._blank = [turn for turn in self._blank if not turn.calls]
+        if not self._open_calls and not self._blank:
+            return Conversation(list(self.turns), [])
+        open_calls = [call for turn in self.turns for call in turn.calls if call.result is None]
+        turns = [_without_open_calls(turn) for turn in self.turns] if open_calls else self.turns
+        return Conversation([turn for turn in turns if turn.calls or not _is_blank(turn.text)], open_calls)
 
     def feed(self, event: Event) -> None:
         """Add the next event."""
@@ -124,13 +124,18 @@ class ConversationFold:
 
     def _add_answer(self, event: Event) -> None:
         message_id = event.data.get("message_id")
-        self._answer = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message_id)
+        self._answer = self._note_blank(Turn(event.seq, "assistant", str(event.data.get("text") or ""), message_id))
         index = self._find_answer_index(event.data.get("upto_seq", event.data.get("started_seq")))
         self.turns.insert(index, self._answer)
         if isinstance(withheld := event.data.get("held"), list):  # messages that the answer did not see stand behind it
             before, after = self.turns[: index + 1], self.turns[index + 1 :]
             unseen = [turn for turn in before if turn.role == "user" and turn.seq in withheld]
             self.turns = [*(turn for turn in before if turn not in unseen), *unseen, *after] if unseen else self.turns
+
+    def _note_blank(self, turn: Turn) -> Turn:
+        if _is_blank(turn.text):
+            self._blank.append(turn)
+        return turn
 
     def _find_answer_index(self, last_seen_seq: object) -> int:
         """Return where an answer stands: before the messages that arrived while it was generated, which it missed."""
@@ -184,8 +189,12 @@ class ConversationFold:
             self._add_user_turn(event, "[harness: the user stopped the turn]")
 
     def _add_user_turn(self, event: Event, text: str, *, from_person: bool = False) -> None:
-        self.turns.append(Turn(event.seq, "user", text, from_person=from_person))
+        self.turns.append(self._note_blank(Turn(event.seq, "user", text, from_person=from_person)))
         self._answer = None if self._answer is None or not self._answer.message_id else self._answer
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 def _without_open_calls(turn: Turn) -> Turn:

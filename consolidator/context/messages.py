@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from consolidator.context.conversation import RequestedCall, Turn
+from consolidator.context.conversation import RenderedTurn, RequestedCall, Turn
 from consolidator.llm.protocol import Message
 
 MessageFormat = Literal["openai", "anthropic"]
@@ -16,38 +16,62 @@ _INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def render_messages(
-    turns: Sequence[Turn], message_format: MessageFormat, *, before: str = "", after: str = ""
+    turns: Sequence[Turn],
+    message_format: MessageFormat,
+    *,
+    before: str = "",
+    after: str = "",
+    rendered: RenderedTurns | None = None,
 ) -> list[dict[str, Any]]:
     """Return turns as messages; `before` and `after` are user messages at the beginning and the end.
 
     Roles alternate, a user message comes first, every call is followed by its result, and call ids are unique.
+    `rendered` has what was rendered of the session last, and is continued.
     """
-    shown = [Turn(0, "user", before), *turns] if before else list(turns)
-    if shown and shown[0].role == "assistant":
-        shown.insert(0, Turn(0, "user", "[harness: what was said before this is left out]"))
+    messages = (rendered or RenderedTurns()).render(turns, message_format)
+    if messages and messages[0]["role"] == "assistant":
+        before = before or "[harness: what was said before this is left out]"
+    if before:
+        first = RenderedTurns().render([Turn(0, "user", before)], message_format)
+        for message in messages[:1]:
+            _append_message(first, message)
+        messages[:1] = first
     if after:
-        shown.append(Turn(0, "user", after))
-    call_ids = _CallIds()
-    messages: list[dict[str, Any]] = []
-    for turn in shown:
-        ids = tuple(map(call_ids.assign, turn.calls)) if turn.calls else ()
-        kept = turn.messages
-        if kept is None or kept[1] != ids or kept[0] != message_format:  # else as in the last context
-            render = _render_openai if message_format == "openai" else _render_anthropic
-            kept = turn.messages = (message_format, ids, list(map(Message, render(turn, ids))))
-        for message in kept[2][:1]:  # the others never have the role of the one before, or are results
-            if messages and messages[-1]["role"] == message["role"]:
-                _append_message(messages, message)
-            else:
-                messages.append(message)
-        messages += kept[2][1:]
+        for message in RenderedTurns().render([Turn(0, "user", after)], message_format):
+            _append_message(messages, message)
     return messages
 
 
+class RenderedTurns:
+    """The messages of turns, continued by the turns that follow the same beginning."""
+
+    def __init__(self) -> None:
+        self._turns: list[RenderedTurn] = []
+        self._messages: list[dict[str, Any]] = []
+        self._call_ids = _CallIds()
+
+    def render(self, turns: Sequence[Turn], message_format: MessageFormat) -> list[dict[str, Any]]:
+        """Return turns as messages; what begins like the turns that were rendered last is not rendered again."""
+        known = len(self._turns)
+        is_known = [turn.messages for turn in turns[:known]] == self._turns
+        if not is_known or (known and self._turns[0][0] != message_format):
+            known, self._turns, self._messages, self._call_ids = 0, [], [], _CallIds()
+        render = _render_openai if message_format == "openai" else _render_anthropic
+        for turn in turns[known:]:
+            ids = tuple(map(self._call_ids.assign, turn.calls))
+            if turn.messages is None or turn.messages[:2] != (message_format, ids):  # else as in another context
+                turn.messages = (message_format, ids, list(map(Message, render(turn, ids))))
+            self._turns.append(turn.messages)
+            for message in turn.messages[2][:1]:  # the others never have the role of the one before, or are results
+                _append_message(self._messages, message)
+            self._messages += turn.messages[2][1:]
+        return list(self._messages)
+
+
 def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Append a message of the last one's role, or merge the two: not every server accepts two in a row."""
-    last = messages[-1]
-    if message["role"] == "tool" or last.get("tool_calls"):
+    """Append a message, or merge it with the last one of its role: not every server accepts two in a row."""
+    last = messages[-1] if messages else {}
+    if message["role"] == "tool" or last.get("role") != message["role"] or last.get("tool_calls"):
         messages.append(message)
     elif isinstance(last["content"], str) and isinstance(message["content"], str) and not message.get("tool_calls"):
         messages[-1] = {**last, "content": f"{last['content']}\n\n{message['content']}"}

@@ -22,6 +22,7 @@ from consolidator.context.conversation import (
     truncate_bytes,
 )
 from consolidator.context.history import SessionHistory
+from consolidator.context.messages import RenderedTurns
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens_cached
@@ -43,6 +44,7 @@ class SessionTail:
     events: list[Event] = field(default_factory=list)
     size: int = 0  # bytes, an estimate
     fresh_to: int = 0  # position of the last event, if the log was seen to end there since it was read; else 0
+    rendered: RenderedTurns = field(default_factory=RenderedTurns)  # as the last context showed them
     _tokens: list[int] = field(default_factory=list)  # of each event, about; not of those that are not counted yet
     _fold: ConversationFold | None = None
     _folded_from: int = 0  # position of the first event in the fold
@@ -75,7 +77,7 @@ class SessionTail:
         if is_fresh:
             return
         if self.events and self.events[0].seq <= upto and self.events[-1].seq >= after:
-            end = self._find(upto)  # what comes after it is forgotten
+            end = self.find(upto)  # what comes after it is forgotten
             self._fold = self._fold if self._folded_to <= upto else None
             self.size -= sum(map(_estimate_bytes, self.events[end:]))
             del self.events[end:], self._tokens[end:]
@@ -91,19 +93,19 @@ class SessionTail:
         first = self.events[0].seq - 1 if self.events else upto
         if after < first:
             self._set([*await self._load(conn, after, first), *self.events])
-        return self.events[self._find(after) :]
+        return self.events[self.find(after) :]
 
     def _extend(self, newer: Sequence[Event]) -> None:
         self.events += newer
         self.size += sum(map(_estimate_bytes, newer))
 
-    def _find(self, position: int) -> int:
+    def find(self, position: int) -> int:
         """Return the index of the first event after a position."""
         return bisect_right(self.events, position, key=lambda event: event.seq)
 
     def trim(self, after: int) -> None:
         """Forget the events up to a position."""
-        count = self._find(after)
+        count = self.find(after)
         self.size -= sum(map(_estimate_bytes, self.events[:count]))
         del self.events[:count], self._tokens[:count]
 
@@ -193,7 +195,7 @@ class TailCache:
             return None
         if tail.longest > MAX_RESULT_BYTES:
             return None
-        return [event for event in tail.events if after < event.seq <= upto]
+        return tail.events[tail.find(after) : tail.find(upto)]
 
     def put(self, tail: SessionTail) -> None:
         """Keep a tail, and forget those that were not used for the longest time where there are too many bytes."""

@@ -13,8 +13,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from consolidator.context.compaction import plan_compaction
-from consolidator.context.conversation import RequestedCall, Turn, build_conversation, count_turn_tokens, fit_turns
-from consolidator.context.messages import MessageFormat, render_messages
+from consolidator.context.conversation import (
+    ConversationFold,
+    RequestedCall,
+    Turn,
+    build_conversation,
+    count_turn_tokens,
+    fit_turns,
+)
+from consolidator.context.messages import MessageFormat, RenderedTurns, render_messages
 from consolidator.llm.tokens import estimate_tokens
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -126,6 +133,21 @@ def test_no_strategy_leaves_an_orphan(log: list[Event], begin: int, budget: int,
     for turns in show_contexts(log, begin, budget):
         check_openai(render_messages(turns, "openai", before=before, after=after))
         check_anthropic(render_messages(turns, "anthropic", before=before, after=after))
+
+
+@given(LOGS, st.sampled_from(["openai", "anthropic"]), st.integers(1, 4), st.sampled_from(["", "before"]))
+def test_a_continued_context_is_the_one_that_is_built_anew(
+    log: list[Event], message_format: MessageFormat, part: int, before: str
+) -> None:
+    fold, rendered = ConversationFold({}), RenderedTurns()
+    for count, event in enumerate(log, 1):
+        fold.feed(event)
+        continued, anew = fold.conversation(), build_conversation(log[:count])
+        assert continued == anew
+        skipped = len(anew.turns) // 5 // part
+        assert render_messages(
+            continued.turns[skipped:], message_format, before=before, rendered=rendered
+        ) == render_messages(anew.turns[skipped:], message_format, before=before)
 
 
 @given(LOGS, st.integers(20, 3000))
