@@ -323,7 +323,7 @@ class ChildOverrides(RequestOptions):
 
     system: str | None = Field(default=None, max_length=200_000)
     prompt_patch: PromptPatch | None = None
-    budget: int | None = Field(default=None, ge=1, le=10_000_000)
+    budget: int | None = Field(default=None, ge=1, le=100_000_000)
     last: int | None = Field(default=None, ge=1, le=100_000)
 
     def to_overrides(self) -> Overrides:

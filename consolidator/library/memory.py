@@ -50,7 +50,7 @@ class Quote:
 class Explanation:
     """Why memory holds something: what it says, how it came about, and the quotes that it rests on."""
 
-    kind: Literal["fact", "procedure", "solution", "candidate"]
+    kind: Literal["fact", "procedure", "solution", "lesson", "candidate"]
     title: str
     lines: list[str]
     evidence: list[Quote]

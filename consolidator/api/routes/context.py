@@ -51,7 +51,7 @@ class Context(RowAnswer):
 class Compact(Input):
     """How a session is compacted."""
 
-    budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens that the context may have")
+    budget: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens that the context may have")
     by_model: bool = Field(default=True, description="have a model write the summary, if one is configured")
 
 
@@ -90,8 +90,8 @@ async def get_context(
     call: Reading,
     session_id: SessionId,
     strategy: Annotated[str | None, Query(max_length=50, description="another than the session's")] = None,
-    budget: Annotated[int | None, Query(ge=1, le=10_000_000, description="tokens")] = None,
-    last: Annotated[int | None, Query(ge=1, le=1_000_000, description="events, for the strategy window")] = None,
+    budget: Annotated[int | None, Query(ge=1, le=100_000_000, description="tokens")] = None,
+    last: Annotated[int | None, Query(ge=1, le=100_000, description="events, for the strategy window")] = None,
     message_format: Annotated[Literal["openai", "anthropic"], Query()] = "openai",
     with_recall: Annotated[bool, Query(description="with what memory would tell")] = True,
 ) -> Response:
