@@ -7,44 +7,65 @@ Pure, and rather too strict: of what it holds back only the telling is lost.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from consolidator.llm.patterns import lazy_regex
 from consolidator.memory.calls import harm_rules as rules
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.shell_programs import COMMAND_KEYS, MINOR_PROGRAMS, PIPE_FILTERS, SHELLS
+from consolidator.memory.calls.shell_programs import (
+    COMMAND_KEYS,
+    KNOWN_PROGRAMS,
+    MINOR_PROGRAMS,
+    PIPE_FILTERS,
+    SHELLS,
+    SUBCOMMAND_PROGRAMS,
+)
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
-from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
+from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, PATH_KEYS, tool_base_name
 
 MAX_JUDGED = 8192  # characters of a line
 MAX_TEXT = 4096  # characters of code that are searched
-MAX_DEPTH = 4  # of commands within commands
-MAX_STARTS = 24  # words of a command at which another one may begin
+MAX_DEPTH = 8  # of commands within commands
+MAX_READINGS = 64  # of a command whose words may be another one
 _RUN = SHELLS | rules.INTERPRETERS | {"source", ".", "eval"}  # programs that run the text or the file they are given
 _HOLE = lazy_regex(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
+_QUOTED = lazy_regex(r"^(['\"])(.*)\1$", re.DOTALL)
+_NAMED_VALUE = lazy_regex(r"^-{0,2}\w[\w.-]*=")  # what stands before the value of `--exec=VALUE`, `CC=VALUE`
 _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each command within a command
-_SUBSTITUTION = lazy_regex(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
+_BALANCED = reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*+", range(4), r"[^()]*+")  # parentheses, nested
+_SUBSTITUTION = lazy_regex(rf"[$<>=]\((?P<inner>{_BALANCED})\)|`(?P<ticks>[^`]*)`")
 _RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
-_HEREDOC = lazy_regex(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\b", re.DOTALL)
+_HEREDOC = lazy_regex(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\b|<<<[\s'\"\\]*([^'\"\n]+)", re.DOTALL)
 _WRITTEN = lazy_regex(r"(?<![<>&\d])\d?>{1,2}\|?\s*([^\s<>&|;()'\"]+)")
 _PIECE = lazy_regex(r"&&|\|\||[;\n]")
 _ADDRESS = lazy_regex(r"(?:[a-z][a-z0-9+.-]{0,20})://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s\"']*)", re.IGNORECASE)
 _BARE_HOST = lazy_regex(r"(?!@)(?:[^\s@]*@)?\[?([\w.$:-]*?)\]?(?::\d*)?(?:[/?:]\S*)?")
-_SCP_ADDRESS = lazy_regex(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*")
+_SCP_ADDRESS = lazy_regex(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*|rsync://\S*")
 _WEB = lazy_regex(r"(?:https?|ftp|git|ssh|data|file|(?:git|hg|svn)\+\w+)://|git[+@]|(?:github|gitlab|bitbucket|gist):")
 _FORGE = lazy_regex(r"(?:github|gitlab|bitbucket|gist|gh):")
 _SENDING = lazy_regex(
     r"-(?:\w*[dFT])\S*|--(?:data\S*|form\S*|upload-file|json|post-(?:data|file)\S*|body-(?:data|file)\S*|method=P\w+|url-query)"
-    r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
+    r"|-X(?:P\w+|DELETE)|(?i:post|put|patch)|-b@\S+|(?:[\w.-]+=)?@\S+"
 )
 _WORKTREE = lazy_regex(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
-_UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]")  # of a program
+_UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]|\.(?:exe|cmd|bat)$")  # of a program
+_PATCHED = lazy_regex(r"^\*\*\* (?:\w+ File|Move to): (.+)$", re.MULTILINE)  # of `apply_patch`
+_LONG = lazy_regex(r"'[^']{80,}'|\"[^\"]{80,}\"|[^\s'\"]{80,}")  # words
+_HIDES = lazy_regex(r"\\(?=[a-z-])|\$'([^'\\]*)'")
+_VARIABLE = lazy_regex(r"\$(?:(\w+)|\{(\w+)(?::?[-=+]([^{}]*))?\})")
+_STRING = lazy_regex(r"(['\"`])((?:(?!\1)[^\\]|\\.)*)\1", re.DOTALL)  # of code
+_NEXT_STRING = lazy_regex(r"(['\"`])\s*,\s*\1")  # of a list: `["git", "push"]`
+_PROGRAM = lazy_regex(
+    rf"(?:[^\s@]*/)?(?:{rules.NAMED_IN_PROSE}|{'|'.join(sorted(rules.CHANGERS))})(?:\.exe)?", re.IGNORECASE
+)
+_BRACED = lazy_regex(rf"(?:^|[;&|])\s*\{{(?:{rules.NAMED_IN_PROSE}),\S*\}}")  # `{git,push}` runs `git push`
 _SECRET = lazy_regex(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*", re.IGNORECASE)
 
 
@@ -54,7 +75,11 @@ def find_harm(tool: str, arguments: Any, project: str | None = None) -> str | No
     if line is None and isinstance(arguments, Mapping):
         if EDITING_TOOLS.fullmatch(tool_base_name(tool)):
             return next(_judge_edit(arguments, project), None)
-        line = next((value for key in COMMAND_KEYS if isinstance(value := arguments.get(key), str)), None)
+        line = next((value for key in COMMAND_KEYS if isinstance(value := arguments.get(key), str)), "")
+        line = " ".join([line, *map(str, words)]) if isinstance(words := arguments.get("args"), list) else line
+        texts = [value for key, value in arguments.items() if isinstance(value, str) and key not in PATH_KEYS]
+        harms = (harm for text in texts for harm in (*_judge_text(text), *_judge_code(text, project, 0)))
+        return line_harm(line, project) or next(harms, None)
     return None if line is None else line_harm(line, project)
 
 
@@ -80,45 +105,93 @@ def _judge_lines(lines: Sequence[str], project: str | None, depth: int) -> Itera
 
 def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     """Judge a line: its commands, what goes from one to the next, and the texts that they run or write."""
-    if depth > MAX_DEPTH or rules.OPAQUE.search(line):
+    if depth > MAX_DEPTH or rules.OPAQUE.search(line) or _BRACED.search(line):
         yield rules.DECODES_AND_RUNS
         return
     if not shell.is_readable(line):
-        pieces = [piece for piece in _PIECE.split(line) if piece.strip() and piece != line]
+        pieces = [piece for piece in (*line.splitlines(), *_PIECE.split(line)) if piece.strip() and piece != line]
         yield from _judge_lines(pieces, project, depth)
         yield from _judge_text(line)
+        yield from _judge_code(line, project, depth)
+        if len(line) > shell.MAX_COMMAND:
+            short = _LONG.sub("…", line)
+            is_shorter = len(short) < len(line)
+            yield from _judge_lines([short], project, depth) if is_shorter else [rules.UNREADABLE] * (not pieces)
     commands = _parse(line)
     for command in commands:
         yield from _judge_command(command, project, depth)
     yield from _judge_pipes(commands, project, depth)
     yield from _judge_sequence(commands)
     yield from _judge_downloads(commands, line)
+    substituted, assigned = shell.inner_texts(line)
+    texts = [*substituted, *(text.partition("=")[2] for text in assigned)]
+    yield from _judge_lines([*filter(_is_text, texts)], project, depth)
+    if "$" in line and (expanded := _expand(line, assigned)) != line:
+        yield from _judge_lines([expanded], project, depth) if len(expanded) <= MAX_JUDGED else [rules.UNREADABLE]
 
-    is_run = any(command.program in _RUN for command in commands)
+    # What it runs that it holds or writes itself: here-documents, and what is printed into a file.
+    written = _WRITTEN.findall(line)
+    names = {path.rsplit("/", 1)[-1] for path in written}
+    is_run = any(_runs_text(command) or command.program in names for command in commands)
     if is_run and re.search(r"<<<\s*\S", line):
         yield rules.FETCHES_AND_RUNS
     for match in _RUN_OUTPUT.finditer(line) if _INNER.search(line) else ():
-        yield from _judge_source(_parse(match["inner"] or match["ticks"] or ""))
-    bodies = [match[2] for match in _HEREDOC.finditer(line)] if "<<" in line else []
+        yield from _judge_source(_parse(match["inner"] or match["ticks"] or ""), project, depth)
+    bodies = [match[2] or match[3] for match in _HEREDOC.finditer(line)] if "<<" in line else []
     for body in bodies:
         yield from _judge_text(body)
-    yield from _judge_lines(bodies if is_run else [], project, depth)
+        if not rules.INTERPRETERS.isdisjoint(command.program for command in commands):
+            yield from _judge_code(body, project, depth)
+    printed = _printed([command for command in commands if command.writes])
+    yield from _judge_lines([*bodies, *printed] if is_run else [], project, depth)
     yield from _judge_file_text("\n".join(bodies), depth)
-    if any(_is_outside(path, project) for path in _WRITTEN.findall(line)):
+    if any(_is_outside(path, project) for path in written):
         yield rules.WRITES_OUTSIDE
 
 
+def _expand(line: str, assignments: Sequence[str]) -> str:
+    """Return a line with the values of the variables that it assigns, or names for want of another: `${A:-push}`."""
+    values = dict(assignment.split("=", 1) for assignment in assignments if "$" not in assignment)
+    return _VARIABLE.sub(lambda match: values.get(match[1] or match[2], match[3] or match[0]), line)
+
+
+def _is_text(word: str) -> bool:
+    """Tell whether a word has words of its own, and is no substitution: what that runs is judged by itself."""
+    return _SPACE.search(word) is not None and not word.startswith(("$(", "<(", ">(", "=(", "`"))
+
+
+def _runs_text(command: Command) -> bool:
+    """Tell whether a command runs a text or a file that it is given, here or elsewhere (`docker exec -i X sh`)."""
+    runs_words = command.program in rules.RUNS_WORDS and not SHELLS.isdisjoint(command.words)
+    return command.program in _RUN or command.program == "ssh" or runs_words
+
+
+def _printed(commands: Sequence[Command]) -> list[str]:
+    printing = [command for command in commands if command.program in ("echo", "printf")]
+    return [" ".join(command.words[n:]) for command in printing for n in (0, 1) if command.words[n:]]
+
+
 def _parse(line: str) -> list[Command]:
-    """Return a line's commands; quotes within a program's name (`c'u'rl`) only hide it."""
+    """Return a line's commands, their words without the marks that only hide them: `c'u'rl`, `pu\\sh`, `$'--force'`."""
+    commands = shell.parse_commands(line)
+    if _HIDES.search(line):
+        commands = [
+            replace(each, words=tuple(map(_reveal, each.words)), operands=tuple(map(_reveal, each.operands)))
+            for each in commands
+        ]
     return [
-        replace(command, program=re.sub(r"['\"\\]", "", command.program).lower())
+        replace(command, program=re.sub(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$", "", command.program.lower()))
         if _UNUSUAL_NAME.search(command.program)
         else command
-        for command in shell.parse_commands(line)
+        for command in commands
     ]
 
 
-def _judge_command(command: Command, project: str | None, depth: int) -> Iterator[str]:
+def _reveal(word: str) -> str:
+    return word if _SPACE.search(word) else _HIDES.sub(r"\1", word)
+
+
+def _judge_command(command: Command, project: str | None, depth: int, *, is_part: bool = False) -> Iterator[str]:
     program, words = command.program, command.words
     text = rule_text(command)
     if rules.ANY_RULE.match(text):
@@ -129,27 +202,72 @@ def _judge_command(command: Command, project: str | None, depth: int) -> Iterato
     if assignments:
         yield from (reason for reason, rule in rules.ASSIGNMENT_RULES if any(map(rule.match, assignments)))
     yield from _judge_paths(command, project)
-    yield from _judge_addresses(command, text)
+    yield from _judge_addresses(command)
     yield from _judge_leading(command.leading[:-1])
+    if command.leading[-2:-1] and command.leading[-2].startswith("-") and program not in KNOWN_PROGRAMS:
+        yield from _judge_leading((*command.leading, *words))  # it may be the option's value
 
     # What it runs: the code in its words and before them, the output of substitutions, the command that its words are.
     parts = [part for part in (*words, *command.assignments) if _INNER.search(part)]
     inner = [match["inner"] or match["ticks"] or "" for part in parts for match in _SUBSTITUTION.finditer(part)]
-    yield from _judge_lines(inner, project, depth)
     if program in _RUN or program in ("exec", "iex") or program.startswith("$"):
-        yield from (harm for line in inner for harm in _judge_source(_parse(line)))
-    if inner and program in rules.FETCHERS and not _is_local(words):
+        yield from (harm for line in inner for harm in _judge_source(_parse(line), project, depth))
+    if inner and program in rules.FETCHERS and not _is_local([_SUBSTITUTION.sub("x", word) for word in words]):
         yield rules.SENDS_OUT
-    if program in rules.RUNS_WORDS:
-        starts = [n for n, word in enumerate(words) if not word.startswith("-")][:MAX_STARTS]
-        yield from _judge_lines([" ".join(words[n:]) for n in starts], project, depth)
     if program in rules.INTERPRETERS or program in rules.DATABASE_CLIENTS:
         yield from _judge_text(" ".join((program, *words)))
-    if program in SHELLS and not INLINE_CODE_OPTIONS.isdisjoint(words[:3]) and words[1:] and words[1].startswith("$"):
-        yield rules.FETCHES_AND_RUNS
-    if command.writes or rules.SEARCHERS.isdisjoint((program, command.subcommand)):
-        spaced = [word for word in words if " " in word and not word.startswith("<(")]
+    if not is_part:
+        yield from _judge_words(command, project, depth)
+
+
+def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[str]:
+    """Judge what a command may run of its words: each text, and what stands from the name of a program on."""
+    program, words = command.program, command.words
+    given = (*words, *command.leading[-1:] * bool(command.wrappers))
+    spaced = [_QUOTED.sub(r"\2", word) for word in given if _is_text(word)]
+    is_text = not rules.SEARCHERS.isdisjoint((program, command.name))
+    if command.writes or not is_text:
         yield from _judge_file_text("\n".join(spaced).replace("\\n", "\n").replace("\\t", " "), depth)
+    if is_text or program in rules.SHOWS_NAMES:
+        return
+    if any(map(rules.DESTROYS_TEXT.search, spaced)):
+        yield rules.DESTROYS_WORK
+    if not rules.INTERPRETERS.isdisjoint((program, *command.wrappers)):
+        for text in spaced:
+            yield from _judge_code(text, project, depth)
+    if program not in rules.INTERPRETERS - rules.RUNS_WORDS:
+        yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
+    readings = [*_readings(command)]
+    if len(readings) > MAX_READINGS:
+        yield rules.UNREADABLE
+    for reading in readings[:MAX_READINGS]:
+        line = " ".join(
+            shlex.quote(word) if _is_text(word) and not _NAMED_VALUE.match(word) else word for word in reading
+        )
+        for part in _parse(line):
+            part = replace(part, redirections=command.redirections, link=command.link)
+            yield from _judge_command(part, project, depth, is_part=True)
+
+
+def _readings(command: Command) -> Iterator[Sequence[str]]:
+    """Yield the other commands that a command may be: from a program's name on, and after each value of an option."""
+    program = command.program
+    named = (command.subcommand or "").split() if program in SUBCOMMAND_PROGRAMS else []
+    words = tuple(word for word in command.words if word != "\\;")
+    is_open = program in SUBCOMMAND_PROGRAMS and command.words[:1] and command.words[0].startswith("-")
+    for n, word in enumerate(words):
+        if program in ("npm", "bun") and word == "x":
+            yield ("npx", *words[n + 1 :])
+        if program == "python" and word[:2] == "-m":
+            yield (*filter(None, [word[2:]]), *words[n + 1 :])
+        if word.startswith("-"):
+            continue
+        if program in rules.RUNS_WORDS or (word not in named and _PROGRAM.fullmatch(word)):
+            yield words[n:]
+            if program in ("xargs", "parallel"):
+                yield (*words[n:], "$@")
+        if is_open and n and "/" not in word:
+            yield (program, *words[n:])
 
 
 def _judge_leading(words: Sequence[str]) -> Iterator[str]:
@@ -182,6 +300,13 @@ def _judge_text(text: str) -> Iterator[str]:
     yield from (reason for reason, patterns in rules.TEXT_RULES if all(map(searched, patterns)))
 
 
+def _judge_code(code: str, project: str | None, depth: int) -> Iterator[str]:
+    """Judge the strings of code as lines, those of a list as one: an interpreter may run them."""
+    texts = (code[:MAX_TEXT], _NEXT_STRING.sub(" ", code[:MAX_TEXT]))
+    strings = [match[2] for text in texts for match in _STRING.finditer(text)]
+    yield from _judge_lines([text.replace("\\", "") for text in strings if _SPACE.search(text)], project, depth)
+
+
 def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
     """Judge what is written into a file: a script, a Makefile or a package's settings, which runs later."""
     for line in text[:MAX_JUDGED].splitlines():
@@ -191,11 +316,12 @@ def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
 
 
 def _judge_edit(arguments: Mapping[str, Any], project: str | None) -> Iterator[str]:
-    if any(_is_outside(str(arguments[key]), project) for key in PATH_KEYS if arguments.get(key)):
+    texts = [text for key, text in arguments.items() if isinstance(text, str) and not key.startswith("old")]
+    paths = [str(arguments[key]) for key in PATH_KEYS if arguments.get(key)]
+    if any(_is_outside(path, project) for path in (*paths, *_PATCHED.findall("\n".join(texts)))):
         yield rules.WRITES_OUTSIDE
-    for key, value in arguments.items():
-        if key not in PATH_KEYS and isinstance(value, str) and not key.startswith("old"):
-            yield from _judge_file_text(value)
+    for text in texts:
+        yield from _judge_file_text(text)
 
 
 def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
@@ -214,11 +340,15 @@ def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
 
     if program not in rules.REMOVERS:
         return
+    if command.link in ("|", "|&") and not operands:  # PowerShell's take what they are given
+        yield rules.DESTROYS_WORK
     is_recursive = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|/s", word) for word in command.words)
     for path in operands:
-        is_made_again = path.startswith("/tmp/") or rules.REMOVABLE.fullmatch(path) is not None
+        is_made_again = path.startswith("/tmp/") or any(
+            map(rules.REMOVABLE.fullmatch, (path, path.rpartition("/")[0])[: 1 if is_recursive else 2])
+        )
         is_anything = path.startswith(("$", "`", "..")) or path.rstrip("/*") in ("", ".", ".git")
-        is_whole = (is_recursive or path.startswith("*")) and not is_made_again
+        is_whole = (is_recursive or "*" in path) and not is_made_again
         if is_anything or is_whole or _is_outside(path, project):
             yield rules.DESTROYS_WORK
 
@@ -233,12 +363,14 @@ def _is_outside(path: str, project: str | None) -> bool:
     return rules.OUTSIDE.match(path) is not None
 
 
-def _judge_addresses(command: Command, text: str) -> Iterator[str]:
+def _judge_addresses(command: Command) -> Iterator[str]:
     """Judge what a command takes from addresses, and what it sends there."""
     program, words = command.program, command.words
     runners = rules.RUNNERS_OF_PACKAGES.intersection(command.wrappers)
+    if command.name in ("go run", "cargo run"):  # the others are those of what runs
+        words = words[: next((n for n, word in enumerate(words) if word == "--" or word in command.operands[:1]), None)]
     is_foreign = any(_FORGE.match(word) or (_WEB.search(word) and not _is_local((word,))) for word in words)
-    if runners and (program not in rules.KNOWN_TOOLS or "://" in text):
+    if runners and (program not in rules.KNOWN_TOOLS or any("://" in word for word in words)):
         yield rules.FETCHES_AND_RUNS
     if program in rules.INSTALLERS or runners:
         yield from [rules.FOREIGN_SOURCE] * is_foreign
@@ -248,7 +380,7 @@ def _judge_addresses(command: Command, text: str) -> Iterator[str]:
         return
 
     takes_input = command.link in ("|", "|&") or any(word.startswith("<") for word in command.redirections)
-    if program in ("scp", "sftp", "rsync"):
+    if program in ("scp", "rsync"):
         sends = bool(command.operands) and _SCP_ADDRESS.fullmatch(command.operands[-1]) is not None
     elif program in rules.CONNECTORS:
         sends = takes_input and program in rules.SENDS_INPUT
@@ -267,8 +399,11 @@ def _is_local(words: Sequence[str]) -> bool:
     return all(map(rules.LOCAL_HOST.fullmatch, hosts))
 
 
-def _judge_source(commands: Sequence[Command]) -> Iterator[str]:
+def _judge_source(commands: Sequence[Command], project: str | None, depth: int) -> Iterator[str]:
     """Judge what is run as text: the output of these commands."""
+    if any(re.search(r"\\(?:x|0?[0-7]{2})", text) for text in _printed(commands)):
+        yield rules.DECODES_AND_RUNS
+    yield from _judge_lines(_printed(commands), project, depth)
     for command in commands:
         program = command.program
         if program in rules.FETCHERS and not (program in ("curl", "wget", "http", "xh") and _is_local(command.words)):
@@ -283,14 +418,12 @@ def _judge_pipes(commands: Sequence[Command], project: str | None, depth: int) -
     for command in commands:
         before = before if command.link in ("|", "|&") else []
         is_shell = command.program in SHELLS or command.program.startswith(("$", "`"))
-        if before and (is_shell or command.program in _RUN or command.program == "xargs"):
-            sources = list(_judge_source(before))
-            yield from sources
-            if is_shell and not command.operands and not sources:
-                texts = [" ".join(each.words) for each in before if each.program in ("echo", "printf")]
-                if len(texts) != len(before):
-                    yield rules.FETCHES_AND_RUNS
-                yield from _judge_lines(texts, project, depth)
+        if before and command.program not in _TAKES_TEXT:
+            yield from _judge_text(" ".join(_printed(before)))
+        if before and (is_shell or _runs_text(command) or command.program == "xargs"):
+            yield from _judge_source(before, project, depth)
+            if is_shell and not command.operands and any(each.program not in ("echo", "printf") for each in before):
+                yield rules.FETCHES_AND_RUNS
         before = [*before, command]
 
 

@@ -17,17 +17,20 @@ from consolidator.memory.text.invisible import strip_invisible
 MAX_COMMAND = 300  # characters of a command in prose
 MAX_COMMANDS = 200  # of a text; what follows them is not judged, and withheld
 _VERB = r"(?:run|use|execute|do|type|invoke|launch|call|start)(?:n?ing|s)?"
-_MARK = r"(?:\s--?\w|[|>$~*]|\./)"  # of a command
+_MARK = r"(?:\s--?\w|[|>$~*]|\./|\s/[a-z] |\w=|@)"  # of a command
+_BEFORE = r"(?m:^)\s*(?:[$*-]|\d+[.)])\s|:\s"  # what stands before a command: a prompt, a list's mark, a colon
 _QUOTED = lazy_regex(
     r"```(?:\w*\n)?(.+?)```|`([^`\n]+)`|[“«„\"]([^“”«»\"\n]+)[”»“\"]|(?<!\w)'([^'\n]+)'(?!\w)", re.DOTALL
 )
 _START = lazy_regex(
-    rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S*://)(?=\s+\S)(?!\s+{rules.NOUNS_AFTER_PROGRAMS}\b)"
-    rf"|\b{_VERB}\s+(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}{_MARK})[^\s`\"'“])",
+    rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S*://)(?=\s+\S)"
+    rf"(?!\s+{rules.NOUNS_AFTER_PROGRAMS}\b(?!\s+(?:add|delete|rm|remove|prune|set)\b))"
+    rf"|(?<![\w./-])(?:{'|'.join(sorted(rules.CHANGERS))})(?=\s)(?=[^\n]{{0,300}}{_MARK})"
+    rf"|(?:\b{_VERB}\s|{_BEFORE})\s*(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}{_MARK})[^\s`\"'“])",
     re.IGNORECASE | re.ASCII,
 )
-_END = lazy_regex(r"\n|[.!?;]\s+(?=[A-Z])|[.!?]?$|\s\(")
-_STOP = lazy_regex(rf",?\s+(?:{rules.WORDS_AFTER_COMMANDS})\b|[,:]\s", re.IGNORECASE)
+_END = lazy_regex(r"\n|[.!?;]\s+(?=[A-Z])|[.!?]?$|(?<!iex)\s\(")
+_STOP = lazy_regex(rf",?\s+(?:{rules.WORDS_AFTER_COMMANDS})\b(?!=)|[,:]\s", re.IGNORECASE)
 _JOINED = lazy_regex(rf"[\s,]+(?:and|then|and then)\s+(?:{_VERB}\s+)?(?=[a-z./])")
 _PIPED = lazy_regex(r"[\s,]+(?:and )?pipe (?:it |that |this |the output )?(?:in)?to\s", re.IGNORECASE)
 _FORBIDDEN = lazy_regex(
@@ -125,11 +128,18 @@ def _judge_span(span: str, *, is_quoted: bool) -> tuple[int, str | None]:
 
     if is_quoted:
         return len(span), line_harm(span) if re.search(r"\S\s+\S", span) else None
-    words = re.sub(r"[^\x00-\x7f]+", " ", _JOINED.sub(" && ", _PIPED.sub(" | ", span))).rstrip("`\"').,;:!? ")
+    words = _bare(re.sub(r"[^\x00-\x7f]+", " ", _JOINED.sub(" && ", _PIPED.sub(" | ", span))))
     stop = _STOP.search(words)
-    harm = line_harm(words[: stop.start()] if stop else words)
-    if stop and harm not in rules.GRAVE and re.search(r"[|;&`]|[$<]\(", words[stop.start() :]):
+    first = _bare(words[: stop.start()]) if stop else words
+    harm = line_harm(first)
+    if stop and harm not in rules.GRAVE and re.search(r"[|;&`$(]|<\(", words[stop.start() :]):
         whole = line_harm(words)
         harm = whole if whole in rules.GRAVE else harm
-    end = _STOP.search(span) if harm and stop and line_harm(words[: stop.start()]) == harm else None
-    return end.start() if end else len(span.rstrip("`\"').,;:!? ")), harm
+    end = _STOP.search(span) if harm and stop and line_harm(first) == harm else None
+    return end.start() if end else len(_bare(span)), harm
+
+
+def _bare(command: str) -> str:
+    """Return a command without the marks of the sentence after it; a bracket of its own stays."""
+    bare = command.rstrip("`\"').,;:!? ")
+    return f"{bare})" if bare.count("(") > bare.count(")") and command[len(bare) : len(bare) + 1] == ")" else bare

@@ -74,12 +74,22 @@ KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
 BUILDERS = word_set("make cmake ninja install.sh setup.sh configure")
 DATABASE_CLIENTS = word_set("psql mysql mariadb sqlite3 duckdb mongosh mongo sqlcmd")
 SAVERS = word_set("curl wget aria2c fetch axel http xh scp invoke-webrequest iwr")  # of a file that is fetched
-SENDS_INPUT = word_set("nc ncat netcat socat telnet openssl ssh")
+SENDS_INPUT = word_set("nc ncat netcat socat telnet sftp ssh")
 CONNECTORS = SENDS_INPUT | word_set("dig host nslookup")
-SEARCHERS = word_set("grep egrep rg ag ack echo printf commit")  # their words are only texts
-REMOVERS = word_set("rm rmdir unlink trash del remove-item")
+SEARCHERS = word_set("grep egrep rg ag ack echo printf") | {  # their words are only texts
+    f"{program} {subcommand}"
+    for program in ("git", "hg", "jj", "sl", "svn")
+    for subcommand in ("commit", "grep", "log")
+}
+SHOWS_NAMES = word_set(
+    "which whereis type man command hash whatis apropos tldr ls cat head tail wc stat file"
+)  # likewise
+REMOVERS = word_set("rm rmdir unlink trash del remove-item ri")
 WRITES_LAST = word_set("cp mv ln install rsync")  # the last operand
 WRITERS = word_set("tar unzip touch tee mkdir chmod sed perl")  # every operand
+CHANGERS = (  # beside those of `NAMED_IN_PROSE`
+    REMOVERS | WRITES_LAST | WRITERS | DATABASE_CLIENTS | PACKAGE_MANAGERS | word_set("make systemctl shred truncate")
+) - {"install"}
 LOCAL_HOST = lazy_regex(
     r"localhost|[\w-]*\.localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|host\.docker\.internal|10(?:\.\d+){3}"
     r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[\w-]+(?:\.local|\.test)?|",
@@ -88,7 +98,7 @@ LOCAL_HOST = lazy_regex(
 REMOVABLE = lazy_regex(  # what is made again, or is nobody's work
     r"(?:.*/)?(?:node_modules|dist|build|builds|target|out|output|bin|obj|\.?venv|\.?env|__pycache__|coverage|htmlcov"
     r"|logs?|\.?te?mp|.*cache.*|\.(?:next|nuxt|turbo|tox|nox|parcel|gradle|terraform|eggs|svelte-kit|output|vite"
-    r"|hypothesis|direnv|bundle|angular)|.*\.egg-info|\{\}|\+|.*\.?(?:lock|pid|sock|orig|rej|log)"
+    r"|hypothesis|direnv|bundle|angular)|.*\.egg-info|\{\}|\+|.*\.?(?:lock|pid|sock|orig|rej|log|bak)"
     r"|[\w-]*[._-]?(?:old|bak|backup|test|copy|tmp))/?\*?"
 )
 OPAQUE = lazy_regex(r"\$\{?IFS\b|\$\{[!#@]|(?:\\x[0-9a-f]{2}){4}|(?:\\[0-7]{3}){4}|/dev/(?:tcp|udp)/", re.IGNORECASE)
@@ -98,21 +108,22 @@ OPAQUE = lazy_regex(r"\$\{?IFS\b|\$\{[!#@]|(?:\\x[0-9a-f]{2}){4}|(?:\\[0-7]{3}){
 # the end of a word.
 _ROWS = {
     DESTROYS_WORK: r"""
-        git reset …--(?:hard|merge|keep)\b
+        git reset …--(?:ha\w*|me\w*|k\w*)¶
         git checkout …(?:--|-f|--force|--ours|--theirs|-p|\.|:/|\S*\*\S*)¶
         git checkout (?:[^ ]+ )*(?:\S*/)?[\w-]*\.[A-Za-z]\w{0,5}¶
         git checkout (?!-)\S+ (?!-)\S
         git checkout (?:\S+/|Makefile|Dockerfile|README|LICENSE|src|lib|tests?|docs?|app)¶
         git switch …(?:-f|--force|--discard-changes|(?-i:-C))¶
         git restore (?!(?:--staged|-S)(?: (?!.*(?:--worktree|-W))|$))
-        git clean (?!.*(?:-\w*n|--dry-run))
-        git push …(?:--force(?!-with-lease)\S*|-\w*f\w*|--delete|-d|--mirror|--prune|[+:]\S+)¶
+        git clean (?!…(?:-[a-z]*n[a-z]*|--dry-run)¶)
+        git push …(?:--for?c?e?|--force(?!-with-lease)\S*|-\w*f\w*|--de\w*|-d|--mi\w*|--pru\w*|[+:]\S+)¶
         git (?:stash …(?:drop|clear)|reflog (?:expire|delete)|gc …--prune)
         git branch …(?:(?-i:-D|-M)|-f|--force|--delete --force)¶
         git (?:filter-branch|filter-repo|update-ref|replace|symbolic-ref|read-tree|checkout-index)\b
         git (?:worktree remove|submodule deinit|tag|rm) …(?:-f|--force|-\w*f\w*)¶
         (?:hg|svn|jj|sl|p4|bzr|fossil) …(?:revert|purge|strip|abandon|update -C|up -C|cleanup --remove\S*)
-        (?:dropdb|dropuser|mkfs|wipefs|shred|srm|fdisk|parted|sgdisk|blkdiscard|cryptsetup|hdparm)
+        (?:dropdb|dropuser|mysqladmin …drop|format-volume|clear-(?:disk|content)|mkfs|wipefs|shred|srm|fdisk|parted
+            |sgdisk|blkdiscard|cryptsetup|hdparm)
         (?:shutdown|reboot|halt|poweroff|killall5)\b|dd …of=|history -c|kill …-1$|pkill …-u
         (?:\S+ )*(?:db:(?:drop|reset|purge|wipe|truncate\S*|migrate:(?:fresh|reset))|migrate:(?:fresh|reset|refresh))\b
         (?:prisma|sequelize|knex|typeorm|supabase|drizzle-kit) …(?:\S*:?drop|(?:db )?reset|rollback --all)¶
@@ -121,14 +132,15 @@ _ROWS = {
         (?:docker|podman)(?:-compose)? …(?:prune|volume rm|rmi?|(?:down|rm) …(?:-v|--volumes|--rmi))¶
         (?:docker|podman) (?:rm|rmi|kill|stop) …[$`]
         kubectl …(?:delete|drain|replace --force)\b|(?:helm|kind|minikube) …(?:uninstall|delete)\b
-        (?:terraform|tofu|pulumi|cdk|sls|serverless|vagrant) …(?:destroy|remove|state rm|apply …-destroy)\b
+        (?:terraform|tofu|pulumi|cdk|sls|serverless|vagrant) …(?:destroy|remove|(?:state|workspace) (?:rm|delete)
+            |apply …-destroy)\b
         (?:aws|s3cmd|mc) …(?:rm|rb|del|(?:delete|terminate|remove)-\S+)\b
-        (?:gcloud|az|gsutil|doctl|heroku|flyctl|fly|firebase) …(?:\S+:)?(?:delete|destroy|rm|remove|purge|reset)\b
+        (?:gcloud|bq|az|gsutil|doctl|heroku|flyctl|fly|firebase) …(?:\S+:)?(?:delete|destroy|rm|remove|purge|reset)\b
         (?:gh|vercel|netlify|wrangler|railway|rclone|vault|consul|etcdctl|bd) …(?:del\w*|destroy|rm|remove|purge
             |archive)\b
         (?:restic|borg|zfs|dvc|npm) …(?:forget|prune|delete|destroy|gc|unpublish)\b|lvremove|vgremove
         (?:find|fd) (?!.*-name (?:\*\.(?:py[co]|o|tmp)|__pycache__|node_modules|\.DS_Store)¶)…(?:-delete
-            |-exec(?:dir)? (?:rm|shred|unlink|truncate)|-[xX] rm)\b
+            |-(?:exec|ok)(?:dir)? (?:rm|shred|unlink|truncate)|-[xX] rm)\b
         rsync …--(?:del|delete\S*|remove-source-files)¶|truncate …(?:-s ?0|--size[= ]?0)|mv …/dev/null
         (?:vssadmin|wbadmin|cipher|format|diskpart|del|rd|rmdir) …(?:/s|/q|delete|/w|[a-z]:)¶
     """,
@@ -172,7 +184,7 @@ _ROWS = {
             (?:usr|opt|etc|s?bin|lib)\b|¶)
     """,
     PRELOADS: r"""
-        make …(?:--eval\b|SHELL=/(?!(?:usr/)?bin/))|cargo …\S*rustc-(?:workspace-)?wrapper
+        make …(?:--eval\b|SHELL=(?!(?:/(?:usr/)?bin/(?:env·)?)?\w+¶))|cargo …\S*rustc-(?:workspace-)?wrapper
         (?:npm|pnpm|yarn|bun) …--script-shell[= ](?!/(?:usr/)?bin/)
     """,
     FOREIGN_SOURCE: r"""
@@ -191,11 +203,12 @@ _ROWS = {
         (?:apt|apt-get|aptitude|dnf|yum|zypper|apk|rpm|pacman|dpkg) …(?:-X|-U \S*:|-i |-o )
         (?:register-psrepository|install-(?:module|script|package)|import-module)\b|ansible-galaxy …git\+
         brew …install …[\w.@-]+/[\w.@-]+/|git submodule add|git pull …\w+://
-        (?:npm|pnpm|yarn|bun|npx) (?:(?:install|i|add|ci) )?(?:-\S+ )*(?!@|\.)[\w.-]+/[\w.-]+(?:#\S*)?¶
+        (?:npm|pnpm|yarn|bun|npx) (?:(?:install|i|add|ci) )?(?:-\S+ (?:[\w-]+ )?)*(?!@|\.)[\w.-]+/[\w.-]+(?:#\S*)?¶
         (?:conda|mamba|micromamba) …(?:-c|--channel)[ =](?!conda-forge|defaults|bioconda|pytorch|nvidia|anaconda|main)
-        go (?:get|install) (?:-\S+ )*(?!(?:(?:google\.)?golang|gopkg|go\.uber|(?:sigs\.)?k8s|gotest|honnef|github)\.)
-            \w[\w-]*\.[\w.-]+/
-        (?:pip|uv|conda|npm|pnpm|yarn|bun|npx|gem|cargo|dotnet) …(?!\.\.?/)\S+\.(?:whl|tgz|tar\.gz|zip|gem|nupkg)¶
+        go (?:get|install) (?:-\S+ (?:[\w-]+ )?)*(?!(?:(?:google\.)?golang|gopkg|go\.uber|(?:sigs\.)?k8s|gotest|honnef
+            |github)\.)\w[\w-]*\.[\w.-]+/
+        (?:pip|uv|conda|npm|pnpm|yarn|bun|npx|gem|cargo|dotnet) …(?!\.\.?/)\S+(?:\.(?:whl|tgz|tar\.gz|zip
+            |gem|nupkg)|@npm:\S+)¶
         (?:apt|apt-get|dpkg|apk|dnf|yum|zypper|pacman|rpm|brew|snap|choco) …\S+\.(?:deb|rpm|apk|pkg|msi|exe|tar\.\w+)¶
     """,
     SENDS_OUT: r"""
@@ -249,11 +262,11 @@ REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENC
             r"|passthru|\biex\b|invoke-expression|start-process|importlib|__import__|marshal|function\(|\b(?:source|include)\(",
             r"b(?:ase)?64|atob|fromhex|unhexlify|-enc(?:odedcommand)?\b|zlib|rot_?13|chr\(|fromcharcode|pack\(",
             r"\bpost\b|\bput\b|data=|files=|json=|environ|\.ssh|\.env\b|\.aws|uploadfile|-infile|send\(",
-            r"\bdrop\s+(?:database|schema|table|user|role|collection|index|view)\b|\btruncate\s+(?:table\s+)?\w"
-            r"|\bdelete\s+from\s+[\w.\"`]+\s*(?:;|$)|dropdatabase|\.drop\(\)|deletemany\(\{\}\)|flushall|flushdb"
+            r"\bdrop(?:\s|/\*.*?\*/)+(?:database|schema|table|user|role|collection|index|view|owned)\b|\balter\s+table\b[^;]*\bdrop\b|\btruncate\s+(?:table\s+)?\w"
+            r"|\bdelete\s+from\s+[\w.\"`]+\s*(?:;|$|where\s+(?:true|1\b))|dropdatabase|\.drop\(\)|deletemany\(\{\}\)|flushall|flushdb"
             r"|shutil\.rmtree|rmsync|rm_rf|remove-item\b[^\n]*-recurse|fs\.rm\b|unlinksync|os\.remove",
             r"powershell|pwsh",
-            r" -e(?:c|nc\w*)? ",
+            r" [-/]e(?:c|nc\w*)? ",
         ),
         (
             "urlopen|urlretrieve|requests.|http|fetch(|axios|lwp|open-uri|socket|download|webclient|invoke-|iwr|irm|curl|wget",
@@ -263,7 +276,7 @@ REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENC
             "post|put|data=|files=|json=|environ|.ssh|.env|.aws|uploadfile|-infile|send(",
             "drop|truncate|delete|flush|rmtree|rmsync|rm_rf|remove-item|fs.rm|unlinksync|os.remove",
             "powershell|pwsh",
-            " -e",
+            " -e| /e",
         ),
         strict=True,
     )
@@ -285,8 +298,9 @@ _ASSIGNMENTS = {
         (?:JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|RUSTC_WRAPPER|CARGO_BUILD_RUSTC_WRAPPER|MAKEFLAGS
             |GLIBC_TUNABLES)\+?=.
         (?:GIT_(?:SSH\w*|EXTERNAL_DIFF|PROXY_COMMAND|ASKPASS|EDITOR|EXEC_PATH|TEMPLATE_DIR|CONFIG\w*)|SSH_ASKPASS)\+?=.
-        (?:GCONV_PATH|ZDOTDIR|SHELLOPTS|PS4)\+?=.
-        NODE_OPTIONS\+?=.*(?:--require|-r |--import|--loader|--experimental-loader)
+        (?:GCONV_PATH|ZDOTDIR|SHELLOPTS|PS4|(?i:npm_config_(?:script_shell|node_options)))\+?=.
+        (?:(?:GIT_|MAN)?PAGER|EDITOR|VISUAL|BROWSER)\+?=(?!(?:cat|less|more|true|none|n?vim?|nano|code)\b|:?$)
+        NODE_OPTIONS\+?=.*(?:--require|-r[ ./]|--import|--loader|--experimental-loader)
         (?:PATH|PYTHONPATH|NODE_PATH|LD_LIBRARY_PATH|GOPATH|CLASSPATH|MANPATH|CDPATH)\+?=(?:.*:)?(?:/tmp|/var/tmp
             |/dev/shm|(?:~|\$HOME)/?(?:Downloads|\.cache))\b
     """,
@@ -313,10 +327,10 @@ OUTSIDE = lazy_regex(  # paths of the machine, of the account, or of the agent a
     r"|(?:.*/)?(?:authorized_keys|known_hosts|sudoers|crontab|pip\.conf|(?:site|user)customize\.py|\w+\.pth|cron\.d/.*)$"
 )
 NAMED_IN_PROSE = (  # programs whose names are no words of prose
-    "curl|wget|git|npm|npx|pnpm|yarn|pip3?|pipx|uvx?|poetry|conda|cargo|docker|podman|kubectl|helm|terraform|tofu|aws|gcloud"
+    "curl|wget|git|npm|npx|pnpm|yarn|pip3?|pipx|uvx?|poetry|conda|cargo|docker(?:-compose)?|podman|kubectl|helm|terraform|tofu|aws|gcloud"
     "|gsutil|gh|psql|mysql|redis-cli|mongosh|dropdb|bash|z?sh|sudo|doas|rm|chmod|chown|dd|ssh|scp|rsync|nc|ncat|netcat|socat"
-    "|eval|powershell|pwsh|iwr|iex|irm|python3?|perl|ruby|node|deno|bun|crontab|base64|echo|printf|xargs|mkfs|brew|apt(?:-get)?"
-    "|yum|dnf|openssl|alembic|prisma|export|env|cat|find|tee|[A-Z_]{4,}=\\S+"
+    "|eval|powershell|pwsh|iwr|iex|irm|python3?|perl|ruby|node|deno|bun|crontab|base64|echo|printf|xargs|mkfs(?:\\.\\w+)?|brew|apt(?:-get)?"
+    "|yum|dnf|openssl|systemctl|sqlite3|shred|dropdb|remove-item|dd|helm|alembic|prisma|export|env|cat|find|tee|[A-Z_]{4,}=\\S+"
 )
 NOUNS_AFTER_PROGRAMS = (  # "the docker registry" is no command
     "(?:registr\\w+|images?|charts?|repo\\w*|servers?|clusters?|versions?|projects?|containers?|modules?|packages?|scripts?"

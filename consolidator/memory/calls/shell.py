@@ -79,6 +79,22 @@ def is_readable(command: str) -> bool:
     return _is_within_limits(command) and _parse_cached(command)[1]
 
 
+def inner_texts(command: str) -> tuple[list[str], list[str]]:
+    """Return the lines of a line's substitutions, and what it assigns, as "NAME=value" without quotes."""
+    command = command if _is_within_limits(command) else _shorten(command)
+    nodes = [_parse_tree(command)] if re.search(r"[=`(]", command) else []
+    substituted: list[str] = []
+    assigned: list[str] = []
+    while nodes:
+        node = nodes.pop()
+        if node.type in ("command_substitution", "process_substitution"):
+            text = command[node.start_byte : node.end_byte]
+            substituted.append(re.sub(r"^(?:`|[$<>]\()|[`)]$", "", text))
+        assigned += _assignments(node, command)
+        nodes += node.children
+    return substituted, assigned
+
+
 def _is_within_limits(command: str) -> bool:
     return len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES
 

