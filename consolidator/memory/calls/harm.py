@@ -28,6 +28,7 @@ _RUN = SHELLS | rules.INTERPRETERS | {"source", ".", "eval"}  # programs that ru
 _HOLE = lazy_regex(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
 _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each command within a command
 _SUBSTITUTION = lazy_regex(r"[$<>=]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
+_POWERSHELL = lazy_regex(r"(?<![\w/.-])(?:iex|iwr|irm|(?i:Invoke|Start|New|Remove|Get|Set|Add)-[A-Za-z]{3,})(?![\w:-])")
 _RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
@@ -90,6 +91,8 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     commands = _parse(line)
     for command in commands:
         yield from _judge_command(command, project, depth)
+    if _POWERSHELL.search(line):  # whose expressions are no commands
+        yield from _judge_text(line)
     yield from _judge_pipes(commands, project, depth)
     yield from _judge_sequence(commands)
     yield from _judge_downloads(commands, line)
