@@ -1007,6 +1007,21 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
     ]
 
 
+def test_what_shows_the_same_file_takes_the_place_of_a_missing_program() -> None:
+    missing = "sed : The term 'sed' is not recognized as the name of a cmdlet, function, or operable program."
+    run = ["pwsh.exe", "-NoLogo", "-Command"]
+
+    def write(log: CallLog) -> None:
+        log.call("shell", {"command": [*run, "sed -n '1,90p' web/cart.ts"]}, missing, ok=False)
+        log.call("shell", {"command": [*run, "Get-Content -Path web/cart.ts -TotalCount 90"]}, "x")
+        log.fail("nl web/cart.ts", "bash: nl: command not found").run("ls web/cart.ts", "x").run("cat a.txt", "x")
+        log.fail("grubl web/cart.ts", "bash: grubl: command not found").run("cat web/cart.ts", "x")
+
+    (lesson,) = of_kind(learn(1, write), "always_fails")
+    assert (lesson.key, lesson.instead, lesson.warns) == ("program sed", "Get-Content", True)
+    assert lesson.line.endswith("`Get-Content` then worked.")
+
+
 def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took_it() -> None:
     def write(log: CallLog) -> None:
         log.fail("python - <<'PY'\nprint(1)\nPY", "zsh:1: command not found: python")
