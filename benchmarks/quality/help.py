@@ -208,8 +208,8 @@ class _SessionReplay:
 
     def _describe_call(self, call: Call) -> dict[str, Any]:
         """Return a call as its agent's hooks describe it: Codex calls each shell so, and has its line."""
-        is_line = self._client.name == "codex" and call.command is not None
-        tool, arguments = ("Bash", {"command": call.command}) if is_line else (call.tool, call.arguments)
+        line = shell_command(call.tool, call.arguments) if self._client.name == "codex" else None
+        tool, arguments = (call.tool, call.arguments) if line is None else ("Bash", {"command": line})
         return {"tool_name": tool, "tool_input": arguments, "tool_use_id": call.call_id}
 
     def _read_calls(self, answer: Brief, call: Call) -> list[str]:

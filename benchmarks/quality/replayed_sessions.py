@@ -75,7 +75,7 @@ class Call:
     @property
     def command(self) -> str | None:
         """The command line of a shell call."""
-        return shell_command(self.tool, self.arguments)
+        return shell_command(*read_call(self.tool, self.arguments))
 
     @property
     def segments(self) -> list[Segment]:
@@ -221,7 +221,7 @@ def _take_event(
     if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
         session.steps.append(Step("prompt", directory, str(data["text"])))
     elif event.type is EventType.TOOL_CALL:
-        tool, arguments = read_call(data["tool"], data.get("arguments"))
+        tool, arguments = data["tool"], data.get("arguments")
         directory = object_of(arguments).get("workdir") or directory
         pending[data["call_id"]] = len(session.calls)
         session.steps.append(Step("call", directory, call=len(session.calls)))

@@ -24,7 +24,8 @@ SHELL_PREFIX = "sh:"
 _NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date wait")
 PATCH_TOOL = "apply_patch"
 _PATCHES = re.compile(  # in quotes, or as a here-document
-    r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:<<-?\s*['\"]?\w+['\"]?\s*\n|['\"])?(?=\*\*\* Begin Patch)"
+    r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:(?P<document><<-?)\s*['\"]?\w+['\"]?\s*\n|['\"])?"
+    r"(?=\*\*\* Begin Patch)"
 )
 MAX_SYMBOL_LENGTH = 120  # characters
 _MAX_CACHED_LINE = 512  # characters of a command line whose symbol is cached
@@ -70,7 +71,14 @@ def read_call(tool: str, arguments: Any) -> tuple[str, Any]:
     """Return a call as what it is: a patch that a shell hands to `apply_patch` is an edit of its files."""
     line = shell_command(tool, arguments)
     match = _PATCHES.match(line) if line is not None and "apply" in line[:_MAX_CACHED_LINE] else None
-    return (tool, arguments) if match is None or line is None else (PATCH_TOOL, line[match.end() :])
+    if line is None or match is None or (match["document"] and _is_for_windows(arguments)):  # which has no such thing
+        return tool, arguments
+    return PATCH_TOOL, line[match.end() :]
+
+
+def _is_for_windows(arguments: Any) -> bool:
+    words = arguments.get("command") if isinstance(arguments, Mapping) else None
+    return isinstance(words, list) and bool(words) and shell.is_windows_shell(str(words[0]))
 
 
 def command_argument(arguments: Any) -> str | None:

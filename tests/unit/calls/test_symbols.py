@@ -54,7 +54,7 @@ PATCH = "*** Begin Patch\n*** Update File: shop/cart.ts\n@@\n-const name = \"a b
         ["apply_patch", PATCH],
         ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}\nEOF"],
         f"cd shop && apply_patch <<'EOF'\n{PATCH}\nEOF",
-        ["pwsh.exe", "-NoLogo", "-Command", f"apply_patch << 'PATCH'\n{PATCH}\nPATCH"],
+        ["pwsh.exe", "-NoLogo", "-Command", f"apply_patch '{PATCH}'"],
     ],
 )
 def test_a_patch_that_a_shell_applies_is_an_edit_of_its_files(command: Any) -> None:
@@ -64,8 +64,9 @@ def test_a_patch_that_a_shell_applies_is_an_edit_of_its_files(command: Any) -> N
 
 
 def test_a_call_that_only_names_a_patch_is_none() -> None:
-    call = {"command": "grep -rn apply_patch ."}
-    assert read_call("shell", call) == ("shell", call)
+    in_powershell = {"command": ["pwsh.exe", "-Command", f"apply_patch <<'EOF'\n{PATCH}\nEOF"]}  # it has no such thing
+    for call in ({"command": "grep -rn apply_patch ."}, in_powershell):
+        assert read_call("shell", call) == ("shell", call)
 
 
 def test_an_argument_vector_is_quoted_where_it_must_be() -> None:
