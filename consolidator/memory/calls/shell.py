@@ -398,6 +398,8 @@ def _program_name(word: str) -> str:
     name = word.rstrip("/").rsplit("/", 1)[-1] or word
     if name[-4:].lower() == ".exe":
         name = name[:-4].rsplit("\\", 1)[-1] or name
+    if name == "Set-Location":  # PowerShell's own name of it
+        return "cd"
     versioned = _VERSIONED.fullmatch(name)
     return versioned[1] if versioned else name[:80]
 
