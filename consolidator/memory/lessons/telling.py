@@ -138,8 +138,8 @@ def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None
         rest = line[slept.end() :]
         return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
     if POWERSHELL in rules and NOT_SH.search(error):
-        cure = "It has no here-documents: pipe a here-string, as in `@'…'@ | python -`." if "<<" in line else ""
-        return Told(rules[POWERSHELL], f"{rules[POWERSHELL].line} {cure}".strip())
+        cure = " Pipe a here-string (@'…'@) instead, or give the code as an argument." if "<<" in line else ""
+        return Told(rules[POWERSHELL], rules[POWERSHELL].line + cure)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
         return None

@@ -109,7 +109,7 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
 NO_MATCH = lazy_regex(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re.MULTILINE)  # zsh, of a pattern
 NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, and `&&` in its old versions
     r"Missing file specification after redirection operator|'(?:&&|\|\|)' is not a valid statement separator"
-    r"|: A parameter cannot be found that matches parameter name '\w+'"
+    r"|: A parameter cannot be found that matches parameter name '[a-z]{1,3}'"
 )
 OF_SHELL = lazy_regex(  # of a line, not a program
     r"^shell: no matches found$|^shell: powershell$|(?:^|: )=\S* not found$|: read-only variable: "

@@ -1022,7 +1022,7 @@ def test_what_powershell_does_not_read_is_a_rule_of_the_shell() -> None:
     assert lesson.line.endswith("(failed 2 times).")
     told = answer_failure(lessons, "Bash", {"command": "python - <<'PY'\nprint(2)\nPY"}, missing)
     assert told is not None
-    assert "pipe a here-string" in told.text
+    assert "Pipe a here-string" in told.text
     assert answer_failure(lessons, "Bash", {"command": "ls -la"}, "bash: ls: command not found") is None
 
 
