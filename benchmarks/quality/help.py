@@ -1,4 +1,5 @@
-"""Measure what agents would have been told: later sessions of a folder, replayed through the hooks of Claude Code.
+"""Measure what agents would have been told: later sessions of a folder, replayed through the hooks of their agent,
+Claude Code or Codex.
 
     python -m benchmarks.quality.help FOLDER --train N [--show] [--why]
 
@@ -38,23 +39,22 @@ from benchmarks.quality.help_outcomes import (
     named_calls,
     named_directory,
 )
-from benchmarks.quality.replayed_sessions import FORMAT, Call, ReplayedSession, Step, read_sessions
+from benchmarks.quality.replayed_sessions import Call, ReplayedSession, Step, find_format, read_sessions
 from benchmarks.quality.silence import STAGES, Silence, Silences
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.formats.registry import get_format
 from consolidator.jobs.merging.warning_file import DIRECTORY
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.service.clients.hooks_text import hook_command
 from consolidator.service.clients.installation import PROGRAMS
-from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.registry import CLIENTS, Hook
 from consolidator.service.hooks.payload import answer_hook, parse_hook
 from consolidator.service.memory.brief import Brief
 from consolidator.store.sessions.sessions import imported_session_id
 
-BEFORE_CALL = "PreToolUse"  # as Claude Code calls it
+BEFORE_CALL = "PreToolUse"  # as both call it
 Moment = Literal["start", "prompt", "call", "failure", "masked failure"]
 MOMENTS: tuple[Moment, ...] = ("start", "prompt", "call", "failure", "masked failure")
 
@@ -99,9 +99,10 @@ async def open_learned(
     clock = FrozenClock(datetime.fromisoformat(first[-1].started) + timedelta(days=1))
     (server.home / DIRECTORY).mkdir(mode=0o700, exist_ok=True)  # where the night leaves its warnings
     async with server.open_database(clock) as database:
-        ids = [imported_session_id(FORMAT, session.origin) for session in first]
-        await product_runs.note_checkouts(database, folder, get_format(FORMAT))
-        await product_runs.import_folder(database, folder, get_format(FORMAT), ids)
+        log_format = find_format(folder)
+        ids = [imported_session_id(session.agent, session.origin) for session in first]
+        await product_runs.note_checkouts(database, folder, log_format)
+        await product_runs.import_folder(database, folder, log_format, ids)
         await product_runs.run_night(database, server, **settings)
         yield database, first, later
 
@@ -137,6 +138,8 @@ class _SessionReplay:
     ) -> None:
         self._database, self._home, self._silences = database, home, silences
         self._session, self._result, self._baseline = session, result, baseline
+        self._client = CLIENTS[session.agent]
+        self._failure = next(hook for hook in self._client.hooks if hook.moment == "failure")
         self._shown: set[str] = set()
 
     async def run(self) -> None:
@@ -164,7 +167,7 @@ class _SessionReplay:
     async def _ask(self, event: str, fields: Mapping[str, Any], directory: str) -> Brief | None:
         """Call the functions that answer a hook; None too for an event without a hook."""
         payload = json.dumps(self._payload(event, fields, directory)).encode()
-        call = parse_hook(FORMAT, event, payload, self._session.directory)
+        call = parse_hook(self._client.name, event, payload, self._session.directory)
         if call is None:
             return None
         answer = await answer_hook(self._database, call, self._shown)
@@ -173,11 +176,12 @@ class _SessionReplay:
 
     async def _ask_before(self, step: Step) -> None:
         """Run the program that warns before a call, for the tools that its hook is installed for."""
-        call, hook = self._session.calls[step.call], CLIENTS[FORMAT].hook(BEFORE_CALL)
-        if hook is None or not re.fullmatch(hook.matcher or ".*", call.tool):
+        call, hook = self._session.calls[step.call], self._client.hook(BEFORE_CALL)
+        described = self._describe_call(call)
+        if hook is None or not _is_matched(hook, described):
             return
-        body = self._payload(BEFORE_CALL, _describe_call(call), step.directory)
-        command = hook_command(hook, sys.executable, PROGRAMS, str(self._home), FORMAT)
+        body = self._payload(BEFORE_CALL, described, step.directory)
+        command = hook_command(hook, sys.executable, PROGRAMS, str(self._home), self._client.name)
         program = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         printed, _ = await program.communicate(json.dumps(body).encode())
         text = json.loads(printed)["hookSpecificOutput"]["additionalContext"] if printed else None
@@ -188,8 +192,10 @@ class _SessionReplay:
         """Ask of a failed call; of one whose exit code hides it, as if the client had seen that."""
         call = self._session.calls[step.call]
         moment: Moment = "failure" if call.outcome == "failed" else "masked failure"
-        fields = {**_describe_call(call), "error": call.text, "is_interrupt": False}
-        answer = await self._ask("PostToolUseFailure", fields, step.directory)
+        fields = {**self._describe_call(call), "error": call.text, "is_interrupt": False}
+        fields["tool_response"] = f"Exit code: 1\nOutput:\n{call.text}"  # as Codex says it
+        is_asked = _is_matched(self._failure, fields)
+        answer = await self._ask(self._failure.event, fields, step.directory) if is_asked else None
         told = [] if answer is None else self._read_calls(answer, call)
         verdict = judge_failure(told, self._session, step.call)
         self._note(moment, _about(call), _text_of(answer), verdict, told)
@@ -199,6 +205,12 @@ class _SessionReplay:
         suggested = self._baseline.answer(call)
         if suggested is not None:
             self._result.baseline.append((moment, judge_failure([suggested], self._session, step.call)))
+
+    def _describe_call(self, call: Call) -> dict[str, Any]:
+        """Return a call as its agent's hooks describe it: Codex calls each shell so, and has its line."""
+        line = shell_command(call.tool, call.arguments) if self._client.name == "codex" else None
+        tool, arguments = (call.tool, call.arguments) if line is None else ("Bash", {"command": line})
+        return {"tool_name": tool, "tool_input": arguments, "tool_use_id": call.call_id}
 
     def _read_calls(self, answer: Brief, call: Call) -> list[str]:
         """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
@@ -227,8 +239,8 @@ def _text_of(answer: Brief | None) -> str | None:
     return None if answer is None else answer.block.text
 
 
-def _describe_call(call: Call) -> dict[str, Any]:
-    return {"tool_name": call.tool, "tool_input": call.arguments, "tool_use_id": call.call_id}
+def _is_matched(hook: Hook, described: Mapping[str, Any]) -> bool:
+    return re.search(hook.matcher or "", described["tool_name"]) is not None
 
 
 def _about(call: Call) -> str:

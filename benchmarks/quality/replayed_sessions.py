@@ -1,4 +1,4 @@
-"""Sessions of Claude Code as their hooks met them: prompts and calls in order, each call with what came of it.
+"""Sessions of Claude Code or Codex as their hooks met them: prompts and calls in order, each call with what came of it.
 
 Pure but for reading the files. Only the main thread is replayed: what sub-agents did reaches no log line of its own.
 """
@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from consolidator.formats.base import ForeignEvent, ForeignSession
-from consolidator.formats.registry import get_format
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format
+from consolidator.formats.common.drafts import object_of
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.registry import get_format, recognise_format
+from consolidator.memory.calls.call_pairing import KEEPS_FOLDER
 from consolidator.memory.calls.directory import find_left_folder, line_directory
 from consolidator.memory.calls.shell import Command, parse_commands
 from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.calls.symbols import read_call, shell_command
 from consolidator.models.payload import EventType
 
-FORMAT = "claude-code"
+FORMATS = ("claude-code", "codex")
 Outcome = Literal["ok", "failed", "masked", "ignored"]  # masked: the exit code is another command's; ignored: none
 READS = word_set("cat head tail less grep rg ls find wc sed awk jq sort uniq cut tr xargs echo printf cd pwd tree")
 GIT_READS = word_set("log diff show status blame branch grep ls-files stash rev-parse")
@@ -71,8 +75,7 @@ class Call:
     @property
     def command(self) -> str | None:
         """The command line of a shell call."""
-        line = self.arguments.get("command") if self.tool == "Bash" and isinstance(self.arguments, dict) else None
-        return line if isinstance(line, str) else None
+        return shell_command(*read_call(self.tool, self.arguments))
 
     @property
     def segments(self) -> list[Segment]:
@@ -99,6 +102,7 @@ class Step:
 class ReplayedSession:
     """A session of the log."""
 
+    agent: str  # and the format of its log
     origin: str
     path: Path
     started: str = ""
@@ -167,7 +171,7 @@ def _shows_failure(line: str, text: str) -> bool:
 def read_sessions(folder: Path) -> list[ReplayedSession]:
     """Return the sessions below a folder in order of time, without sub-agents' own files."""
     sessions: dict[str, ReplayedSession] = {}
-    log_format = get_format(FORMAT)
+    log_format = find_format(folder)
     for path in log_format.files(folder):
         session, origin = None, ""
         directories = _read_directories(path)
@@ -175,24 +179,32 @@ def read_sessions(folder: Path) -> list[ReplayedSession]:
         for item in log_format.read(path, folder):
             if isinstance(item, ForeignSession):
                 origin = item.origin
-                session = (
-                    None if item.kind == "sub-agent" else sessions.setdefault(origin, ReplayedSession(origin, path))
-                )
+                new = ReplayedSession(log_format.NAME, origin, path)
+                session = None if item.kind == "sub-agent" else sessions.setdefault(origin, new)
             elif isinstance(item, ForeignEvent) and session is not None:
                 _take_event(session, item, directories, pending)
     return sorted(sessions.values(), key=lambda session: (session.started, session.origin))
 
 
+def find_format(folder: Path) -> Format:
+    """Return the format of a folder's logs, as the first of them that is of one of ours says."""
+    recognised = (recognise_format(path) for path in find_files(folder, ".jsonl"))
+    return next((each for each in recognised if each and each.NAME in FORMATS), get_format(FORMATS[0]))
+
+
 def _read_directories(path: Path) -> dict[int, str]:
     directories: dict[int, str] = {}
+    last = None  # that Codex' own lines say: it stands where it changes
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(entry, dict) and isinstance(entry.get("cwd"), str):
-                directories[number] = entry["cwd"]
+            entry = object_of(entry)
+            last = object_of(entry.get("payload")).get("cwd") or last
+            if isinstance(directory := entry.get("cwd") or last, str):
+                directories[number] = directory
     return directories
 
 
@@ -209,9 +221,11 @@ def _take_event(
     if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
         session.steps.append(Step("prompt", directory, str(data["text"])))
     elif event.type is EventType.TOOL_CALL:
+        tool, arguments = data["tool"], data.get("arguments")
+        directory = object_of(arguments).get("workdir") or directory
         pending[data["call_id"]] = len(session.calls)
         session.steps.append(Step("call", directory, call=len(session.calls)))
-        session.calls.append(Call(data["call_id"], data["tool"], data.get("arguments"), directory, "ignored"))
+        session.calls.append(Call(data["call_id"], tool, arguments, directory, "ignored"))
     elif event.type is EventType.TOOL_RESULT and data["call_id"] in pending:
         position = pending.pop(data["call_id"])
         asked = session.calls[position]
@@ -219,10 +233,10 @@ def _take_event(
         call = Call(asked.call_id, asked.tool, asked.arguments, asked.directory, "ok", strip_marks(str(text)))
         outcome = classify_outcome(call, data.get("status", "ok"), data.get("reason"))
         session.calls[position] = Call(call.call_id, call.tool, call.arguments, call.directory, outcome, call.text)
-        if call.command is not None and outcome in ("ok", "masked"):
+        if call.tool == KEEPS_FOLDER and call.command is not None and outcome in ("ok", "masked"):
             was_reset = "Shell cwd was reset" in call.text[-300:]
             session.left_in = None if was_reset else find_left_folder(call.command, call.directory)
-        session.steps.append(Step("result", directory, call=position))
+        session.steps.append(Step("result", asked.directory if session.agent == "codex" else directory, call=position))
 
 
 def strip_marks(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.quality.help_outcomes import LATER_CALLS, find_resolver, judge_failure, masked_line, named_calls
-from benchmarks.quality.replayed_sessions import FORMAT, GIT_READS, READS, Call, ReplayedSession
+from benchmarks.quality.replayed_sessions import GIT_READS, READS, Call, ReplayedSession
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
@@ -146,7 +146,7 @@ class Silences:
 
     def _record_of(self, each: _Precedent) -> ErrorRecord | None:
         call_id = each.session.calls[each.position].call_id
-        record = self._records.get((imported_session_id(FORMAT, each.session.origin), call_id))
+        record = self._records.get((imported_session_id(each.session.agent, each.session.origin), call_id))
         return None if record is None else ErrorRecord.from_json(record)
 
     def _follow(

@@ -24,7 +24,7 @@ from ulid import ULID
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import open_server
 from benchmarks.quality import product_runs
-from benchmarks.quality.replayed_sessions import FORMAT, ReplayedSession, read_sessions
+from benchmarks.quality.replayed_sessions import ReplayedSession, find_format, read_sessions
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
@@ -47,7 +47,7 @@ async def _tell(database: Database, session: ReplayedSession, rows: Sequence[Les
         "session_id": session.origin, "transcript_path": str(session.path), "cwd": session.directory,
         "hook_event_name": "SessionStart", "source": "startup",
     }  # fmt: skip
-    call = parse_hook(FORMAT, "SessionStart", json.dumps(payload).encode(), session.directory)
+    call = parse_hook(session.agent, "SessionStart", json.dumps(payload).encode(), session.directory)
     answer = None if call is None else await answer_hook(database, call)
     if call is not None and answer is not None:
         await count_injection(database, call, answer)
@@ -57,15 +57,15 @@ async def _tell(database: Database, session: ReplayedSession, rows: Sequence[Les
         if warning is not None and warning.lesson.kind == "always_fails":
             cited = [f"lesson:{rows[lessons.index(warning.lesson)].id}"]
             shadow = InjectionRow(
-                str(ULID()), imported_session_id(FORMAT, session.origin), FORMAT, rows[0].project, "before_call", cited,
-                0, made.call_id, {"correction": "shadow"}, None, database.clock.now(),
+                str(ULID()), imported_session_id(session.agent, session.origin), session.agent, rows[0].project,
+                "before_call", cited, 0, made.call_id, {"correction": "shadow"}, None, database.clock.now(),
             )  # fmt: skip
             async with database.transaction() as conn:
                 await injections.add(conn, shadow)
 
 
 async def _import(database: Database, folder: Path, sessions: Sequence[ReplayedSession]) -> None:
-    files = tuple((path, get_format(FORMAT)) for path in dict.fromkeys(session.path for session in sessions))
+    files = tuple((path, get_format(sessions[0].agent)) for path in dict.fromkeys(session.path for session in sessions))
     await import_sources(database, [product_runs.SelectedFiles(folder, selected=files)])
 
 
@@ -83,7 +83,7 @@ async def run(folder: Path, train: int, *, show: bool = False) -> Report:
     first, later = sessions[:train], sessions[train:]
     clock = FrozenClock(datetime.fromisoformat(first[-1].started) + timedelta(days=1))
     async with open_server() as server, server.open_database(clock) as database:
-        await product_runs.note_checkouts(database, folder, get_format(FORMAT))
+        await product_runs.note_checkouts(database, folder, find_format(folder))
         await _import(database, folder, first)
         await product_runs.run_night(database, server)
         rows = [row for row in await list_lessons(database, everything) if row.withheld is None]
@@ -93,7 +93,7 @@ async def run(folder: Path, train: int, *, show: bool = False) -> Report:
         clock.set(datetime.fromisoformat(later[-1].started) + timedelta(days=1))
         await _import(database, folder, later)
         await product_runs.run_night(database, server)
-        ids = [imported_session_id(FORMAT, session.origin) for session in later]
+        ids = [imported_session_id(session.agent, session.origin) for session in later]
         after = {row.id: row for row in await list_lessons(database, everything)}
         async with database.connection() as conn:
             starts = [row for id in ids for row in await injections.list_of_session(conn, id)]

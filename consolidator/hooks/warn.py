@@ -21,6 +21,8 @@ MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of an agent that answer
 DIRECTORY, WARNINGS, WARNED = "hooks", "warnings", "warned"
 HEADER = b"consolidator warnings 1"
 _NO_PATTERNS = ("case", "[[", "[", "noglob")  # commands whose words zsh takes as they are
+_SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
+_SHELLS = ("bash", "sh", "zsh", "pwsh", "powershell")
 _BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
 _BEFORE_COMMANDS += ("time", "sudo", "nohup", "command", "exec", "env")
 CORRECTED_CLIENTS = ("claude-code",)  # that let a hook change a call's input and ask the person
@@ -113,9 +115,9 @@ def concerns(
     line = tool_input.get("command")
     if isinstance(line, list) and line and match.get("kind") != "pattern":
         line = line[-1]  # ["bash", "-lc", ...]
-    if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):
+    if str(body.get("tool_name")).rpartition("__")[2] not in _SHELL_TOOLS or not isinstance(line, str):
         return False
-    commands = split_commands(line)
+    commands = _unwrap(split_commands(line))
     if match.get("kind") == "lone" and (len(commands) != 1 or ">" in line):
         return False
     return any(_is_match(match, words, programs) for words in commands)
@@ -206,6 +208,14 @@ def split_commands(line: str) -> list[list[str]]:
         else:
             word, has_word = word + char, True
     return [words for each in commands if (words := _without_prefix(each))]
+
+
+def _unwrap(commands: list[list[str]]) -> list[list[str]]:
+    """Return what a shell runs that is given a script in quotes: `bash -lc "..."`, `pwsh -NoLogo -Command '...'`."""
+    words = commands[0] if len(commands) == 1 else [""]
+    is_shell = words[0].rpartition("/")[2].removesuffix(".exe") in _SHELLS
+    is_script = is_shell and words[-1][0] == '"' and words[-2].lower() in ("-c", "-lc", "-command")
+    return split_commands(words[-1][1:-1]) if is_script else commands
 
 
 def _without_prefix(words: list[str]) -> list[str]:

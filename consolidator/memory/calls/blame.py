@@ -19,8 +19,9 @@ TRIVIAL_PROGRAMS = (
 ) - {"python", "node", "perl", "ruby"}  # that only look at something, or prepare it
 TRIVIAL_OPERATIONS = ("git status", "git log", "git diff", "git show")
 _LOOKS = re.compile(  # what is no program's name, as an expression of PowerShell; its cmdlets that show or filter
-    r":|.*[^\w.@+\\/:-]|\.[A-Z]|(?:Select|ForEach|Where|Sort|Group|Measure|Out|Write|Get|Test|Format|Convert\w*|Join)-\w+$"
-    r"|Set-Location$|Tee-Object$"
+    r":|.*[^\w.@+\\/:-]|\.[A-Z]|\d+\.\.|(?:Select|ForEach|Where|Sort|Group|Measure|Out|Write|Get|Test|Format)-\w+$"
+    r"|(?:Convert\w*|Join|Split)-\w+$|(?:if|for|foreach|while|switch|try|catch|param|function|return|throw)$"
+    r"|Start-Sleep$|Tee-Object$"
 )
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT = {

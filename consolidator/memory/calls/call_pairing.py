@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from consolidator.memory.calls.directory import find_left_folder
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import read_call, shell_command
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
@@ -91,14 +91,16 @@ class CallPairer:
     def _add_pending(self, event: Event) -> None:
         if (logged := _folder_of(event) or self.root) != self.logged:
             self.logged, self.left_in = logged, None
+        tool = strip_invisible(str(event.data.get("tool")))
+        tool, arguments = read_call(tool, read_tool_value(event.data.get("arguments")))
         is_step = event.data.get("builtin") is not True and "procedure" not in event.data
         self.pending.append(
             {
                 "index": self.count,
                 "seq": event.seq,
                 "call_id": str(event.data.get("call_id")),
-                "tool": strip_invisible(str(event.data.get("tool"))),
-                "arguments": read_tool_value(event.data.get("arguments")),
+                "tool": tool,
+                "arguments": arguments,
                 "occurred_at": event.occurred_at.isoformat(),
                 "cwd": self.left_in or logged,
             }

@@ -39,6 +39,7 @@ _NAMED_VALUE = lazy_regex(r"^-{0,2}\w[\w.-]*=")  # what stands before the value 
 _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each command within a command
 _BALANCED = reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*+", range(4), r"[^()]*+")  # parentheses, nested
 _SUBSTITUTION = lazy_regex(rf"[$<>=]\((?P<inner>{_BALANCED})\)|`(?P<ticks>[^`]*)`")
+_POWERSHELL = lazy_regex(r"(?<![\w/.-])(?:iex|iwr|irm|(?i:Invoke|Start|New|Remove|Get|Set|Add)-[A-Za-z]{3,})(?![\w:-])")
 _RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
@@ -120,6 +121,8 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     commands = _parse(line)
     for command in commands:
         yield from _judge_command(command, project, depth)
+    if _POWERSHELL.search(line):  # whose expressions are no commands
+        yield from _judge_text(line)
     yield from _judge_pipes(commands, project, depth)
     yield from _judge_sequence(commands)
     yield from _judge_downloads(commands, line)

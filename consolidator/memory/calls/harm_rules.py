@@ -53,7 +53,7 @@ RUNS_ADDRESSES = word_set(  # programs that run or apply what is at an address, 
 RUNS_WORDS = word_set(  # programs whose words hold another command
     """
     xargs parallel watch ssh su runuser find fd entr script flock docker podman kubectl tmux screen at batch
-    start-stop-daemon systemd-run chroot nsenter unshare firejail proot cmd pwsh powershell eval busybox
+    start-stop-daemon systemd-run chroot nsenter unshare firejail proot cmd pwsh powershell start-process eval busybox
     """
 )
 PRIVILEGED = word_set("sudo doas pkexec su runuser runas gosu setpriv sudoedit visudo gsudo")

@@ -32,7 +32,11 @@ _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAME = re.compile(r"[\w./-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ASSIGNED = re.compile(r"\$[\w:]+\s*[-+]?=(?!=)\s*(?P<name>[A-Za-z][\w-]*(?=\s|$))?")  # to a variable of PowerShell
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
+_SCRIPT_OPTION = re.compile(r"[-/]c(?:om\w*)?|/?/[ck]")  # of PowerShell and cmd, in small letters, as the next two
+_OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded script, or one in a file
+_SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
@@ -180,7 +184,8 @@ def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
         if first_line != command:
             return _parse(first_line, depth)
     commands = tuple(_walk_commands(root, command, depth))
-    if root.has_error and (not commands or commands[0].program not in command.split(None, 1)[0]):
+    is_cut = root.has_error and not _ASSIGNED.match(command)
+    if is_cut and (not commands or commands[0].program not in command.split(None, 1)[0]):
         first_name = _NAME.search(command)
         return (_build_command([first_name[0]], (), ""),) if first_name else ()
     if len(commands) > 1 and any(c.program != "cd" for c in commands):
@@ -220,6 +225,11 @@ def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
             link = ";" if kind in (";;", "\n") else kind
         elif kind in ("then", "do"):
             link = "&&"
+        elif kind == "command" and (assigned := _ASSIGNED.match(text := source[node.start_byte : node.end_byte])):
+            if assigned["name"]:  # of a cmdlet or program, whose output it takes; any other value is no call
+                for command in _parse(text[assigned.start("name") :], level + 10) if level < MAX_DEPTH else ():
+                    yield replace(command, link=link)
+                    link = ";"
         elif kind == "command":
             assignments = _assignments(node, source)
             words = [_unquote(child, source) for child in node.named_children if child.type not in _NO_WORDS]
@@ -279,19 +289,18 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
             return
         program = _program_name(words[0])
         rest = words[1:]
-        if program in shell_programs.SHELLS and depth < MAX_DEPTH:
-            script = _shell_script(rest)
-            if script is not None:
-                inner = _parse(script, depth + 10)
-                for n, command in enumerate(inner):
-                    environment = (*assignments, *command.assignments)
-                    yield replace(
-                        command,
-                        assignments=environment,
-                        link=command.link if n else link,
-                        wrappers=(*wrappers, *command.wrappers),
-                    )
-                return
+        script = shell_script(words) if depth < MAX_DEPTH else None
+        if script is not None:
+            inner = _parse(script, depth + 10)
+            for n, command in enumerate(inner):
+                environment = (*assignments, *command.assignments)
+                yield replace(
+                    command,
+                    assignments=environment,
+                    link=command.link if n else link,
+                    wrappers=(*wrappers, *command.wrappers),
+                )
+            return
         inner_words = _wrapped_words(program, rest)
         if inner_words is None:
             break
@@ -312,12 +321,41 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
     )
 
 
-def _shell_script(arguments: list[str]) -> str | None:
-    for position, word in enumerate(arguments[:4]):
+def shell_script(words: Sequence[str]) -> str | None:
+    """Return the script that a shell is given to run: `bash -lc S`, `pwsh -NoLogo -Command S`, `cmd /c S`; else None.
+
+    The shells of Windows join all their words from there on.
+    """
+    program, arguments = _program_name(words[0]).lower(), words[1:]
+    if is_windows_shell(words[0]):
+        return _windows_script(program, arguments)
+    for position, word in enumerate(arguments[:4] if program in shell_programs.SHELLS else ()):
         if not word.startswith("-"):
             return None
         if not word.startswith("--") and "c" in word:
             return arguments[position + 1] if position + 1 < len(arguments) else None
+    return None
+
+
+def is_windows_shell(word: str) -> bool:
+    """Whether a program is PowerShell or cmd, by whatever path it is called."""
+    return _program_name(word).lower() in shell_programs.WINDOWS_SHELLS
+
+
+def _windows_script(program: str, words: Sequence[str]) -> str | None:
+    """Return the script among the words of PowerShell or cmd; None for a file, and for what is encoded."""
+    position = 0
+    while position < len(words):
+        word = words[position].lower()
+        position += 1
+        if _SCRIPT_OPTION.fullmatch(word):
+            return " ".join(words[position:]) or None
+        if word[0] not in "-/":
+            return " ".join(words[position - 1 :]) if program == "powershell" else None
+        if program != "cmd":
+            if _OPAQUE_OPTION.fullmatch(word):
+                return None
+            position += _SWITCH.fullmatch(word) is None  # all others take a value
     return None
 
 
@@ -374,6 +412,10 @@ def _skip_options(words: list[str], values: frozenset[str], operands: int) -> li
 
 def _program_name(word: str) -> str:
     name = word.rstrip("/").rsplit("/", 1)[-1] or word
+    if name[-4:].lower() == ".exe":
+        name = name[:-4].rsplit("\\", 1)[-1] or name
+    if name == "Set-Location":  # PowerShell's own name of it
+        return "cd"
     versioned = _VERSIONED.fullmatch(name)
     return versioned[1] if versioned else name[:80]
 

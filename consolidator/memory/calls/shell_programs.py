@@ -12,6 +12,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh", "fish"})
+WINDOWS_SHELLS = frozenset({"pwsh", "powershell", "cmd"})  # whose options are others
 
 # Programs whose first bare word is a subcommand.
 SUBCOMMAND_PROGRAMS = word_set(

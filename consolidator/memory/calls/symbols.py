@@ -7,13 +7,14 @@ call, never at its neighbours.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.columns import Scalar
-from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS, word_set
+from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, word_set
 
 if TYPE_CHECKING:
     from consolidator.memory.calls.call_pairing import CompletedCall
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 SHELL_PREFIX = "sh:"
 _NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date wait")
+PATCH_TOOL = "apply_patch"
+_PATCHES = re.compile(  # in quotes, or as a here-document
+    r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:(?P<document><<-?)\s*['\"]?\w+['\"]?\s*\n|['\"])?"
+    r"(?=\*\*\* Begin Patch)"
+)
 MAX_SYMBOL_LENGTH = 120  # characters
 _MAX_CACHED_LINE = 512  # characters of a command line whose symbol is cached
 
@@ -61,6 +67,20 @@ def shell_command(tool: str, arguments: Any) -> str | None:
     return command_argument(arguments)
 
 
+def read_call(tool: str, arguments: Any) -> tuple[str, Any]:
+    """Return a call as what it is: a patch that a shell hands to `apply_patch` is an edit of its files."""
+    line = shell_command(tool, arguments)
+    match = _PATCHES.match(line) if line is not None and "apply" in line[:_MAX_CACHED_LINE] else None
+    if line is None or match is None or (match["document"] and _is_for_windows(arguments)):  # which has no such thing
+        return tool, arguments
+    return PATCH_TOOL, line[match.end() :]
+
+
+def _is_for_windows(arguments: Any) -> bool:
+    words = arguments.get("command") if isinstance(arguments, Mapping) else None
+    return isinstance(words, list) and bool(words) and shell.is_windows_shell(str(words[0]))
+
+
 def command_argument(arguments: Any) -> str | None:
     """Return the command line among a shell tool's arguments."""
     if isinstance(arguments, str):
@@ -79,9 +99,7 @@ def _join_argv(value: Any) -> str | None:
         return value
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         return None
-    if len(value) >= 3 and value[0].rsplit("/", 1)[-1] in SHELLS and value[1].startswith("-") and "c" in value[1]:
-        return str(value[2])
-    return " ".join(word if word.isprintable() and " " not in word else repr(word) for word in value)
+    return shell.shell_script(value) or shlex.join(value)
 
 
 def is_shell_symbol(symbol: str) -> bool:

@@ -38,6 +38,7 @@ INSPECTING_PROGRAMS = word_set(
 INSPECTING_SUBCOMMANDS = {  # subcommands that change nothing
     "git": word_set("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe")
 }
+SHOWING_PROGRAMS = word_set("cat bat head tail less more nl sed awk type get-content gc")  # the lines of a file
 SEARCHING_PROGRAMS = word_set(  # exit with 1 when they find nothing, or find a difference
     """
     grep egrep fgrep rg ag ack zgrep find fd which type command pgrep test [ [[ diff cmp ls-files search_dir

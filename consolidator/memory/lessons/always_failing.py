@@ -261,9 +261,15 @@ def _is_missing(failures: Collection[_Failure]) -> bool:
 
 
 def _replaces(segment: Segment, missing: Segment) -> bool:
-    """Whether a program is given the words of a missing one, or code as that was, also by a here-document."""
-    if segment.is_trivial or segment.program == missing.program:
+    """Whether a program is given the words of a missing one, or code as that was, also by a here-document.
+
+    A program that only looks takes the place of one that would have shown the same file.
+    """
+    if segment.program == missing.program:
         return False
+    if segment.is_trivial:
+        shows = tool_kinds.SHOWING_PROGRAMS.issuperset((segment.program.lower(), missing.program.lower()))
+        return shows and not set(segment.paths).isdisjoint(missing.paths)
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
     return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))

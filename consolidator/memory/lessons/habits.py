@@ -11,6 +11,7 @@ from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
+from consolidator.memory.calls.symbols import PATCH_TOOL
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
@@ -23,7 +24,7 @@ from consolidator.memory.lessons.history import (
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import find_patterns, paths_of
-from consolidator.memory.lessons.trace import NO_MATCHES, TracedCall
+from consolidator.memory.lessons.trace import NO_MATCHES, POWERSHELL, TracedCall
 from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
@@ -40,8 +41,10 @@ SLEPT = "Blocked: sleep"
 SHELL_RULES = {  # that hold from the first case on
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
     NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` (“no matches found”",
+    POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
 }
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
+UNMARKED = "is not a valid hunk header"  # what `apply_patch` says
 KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
 LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
@@ -72,17 +75,19 @@ def broken_rule(call: TracedCall) -> str | None:
     """Return which of `SHELL_RULES` a call did not keep."""
     if call.kind == "shell" and call.ok is False and call.value == "sleep":
         return SLEPT
-    return NO_MATCHES if any(headline.key == NO_MATCHES for headline in call.headlines) else None
+    return next((headline.key for headline in call.headlines if headline.key in SHELL_RULES), None)
 
 
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled, left = Cases(), Cases()
+    cancelled, left, unmarked = Cases(), Cases(), Cases()
     refused: dict[str, Cases] = defaultdict(Cases)
     shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
     for session, call in history.calls():
         if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
             cancelled.add(session, call)
+        if call.name == PATCH_TOOL and any(UNMARKED in headline.text for headline in call.headlines):
+            unmarked.add(session, call)
         place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
         errors = "\n".join(headline.text for headline in call.headlines) if place and is_inside(place) else ""
         if place and errors and (goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)):
@@ -100,6 +105,16 @@ def _harness(history: History) -> Iterator[Lesson]:
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
             match={"error": CANCELLED},
+        )
+    if len(unmarked.roots) >= MIN_SESSIONS:
+        yield unmarked.build_lesson(
+            "harness",
+            "patch lines",
+            f'A patch fails at a line without its mark ("{UNMARKED}", {len(unmarked)} times): below `*** Add File`, '
+            "each line begins with `+`, an empty one, too.",
+            1.2 * len(unmarked.roots),
+            failures=len(unmarked),
+            match={"error": UNMARKED},
         )
     if left.members:
         yield left.build_lesson(
@@ -119,7 +134,7 @@ def _harness(history: History) -> Iterator[Lesson]:
             f"{SHELL_RULES[rule]} {pluralize(len(cases), 'time')}).",
             1.2 * len(cases.roots),
             failures=len(cases),
-            match={"shell": rule, "kind": "pattern" if rule == NO_MATCHES else "sleep"},
+            match={"shell": rule, "kind": "pattern" if rule == NO_MATCHES else rule},
             warns=rule == NO_MATCHES and not any(call.ok and find_patterns(call.line) for _, call in history.calls()),
             starts=len(cases.roots) > 1,
         )

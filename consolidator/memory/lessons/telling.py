@@ -37,10 +37,18 @@ from consolidator.memory.lessons.segments import (
     quote_pattern,
     split_line,
 )
-from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.lessons.trace import (
+    NO_MATCHES,
+    POWERSHELL,
+    REFUSAL,
+    SKILL_TOOLS,
+    find_repository,
+    name_of,
+    skill_name,
+)
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
-from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
+from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_SH, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 _SLEEPS_FIRST = re.compile(r"\s*sleep [\d.]+[smh]?\s*(?:;|&&|\n)\s*")
@@ -123,12 +131,15 @@ def answer_failure(
 
 
 def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:
-    """Return what to make of a call that sleeps first, or has a word that zsh takes for a pattern."""
+    """Return what to make of a call that sleeps first, or that zsh or PowerShell does not read as sh does."""
     rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
     refusal = REFUSAL.match(error)
     if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
         rest = line[slept.end() :]
         return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
+    if POWERSHELL in rules and NOT_SH.search(error):
+        cure = " Pipe a here-string (@'…'@) instead, or give the code as an argument." if "<<" in line else ""
+        return Told(rules[POWERSHELL], rules[POWERSHELL].line + cure)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
         return None

@@ -23,7 +23,7 @@ from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, quote_pattern, split_line
 from consolidator.memory.solutions.error_line import shows_failure
-from consolidator.memory.solutions.line_kinds import NO_MATCH
+from consolidator.memory.solutions.line_kinds import NO_MATCH, NOT_SH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
@@ -45,7 +45,7 @@ REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: th
     r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the (Read|Grep|Glob) tool\b(?=[^\n]{0,300}\Z)"
     r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
-NO_MATCHES = "shell: no matches found"
+NO_MATCHES, POWERSHELL = "shell: no matches found", "shell: powershell"
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
@@ -249,6 +249,8 @@ class TraceFold:
             traced.printed = hash_printed(text)
         if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
+        elif traced.ok is False and NOT_SH.search(text):
+            traced.headlines = [Headline(POWERSHELL, POWERSHELL), *traced.headlines]
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
         is_gh = any(segment.operation.startswith("gh") for segment in segments)

@@ -107,8 +107,12 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     stems="would |[warn] code|diff in |+++ ",
 )
 NO_MATCH = lazy_regex(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re.MULTILINE)  # zsh, of a pattern
+NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, and `&&` in its old versions
+    r"Missing file specification after redirection operator|'(?:&&|\|\|)' is not a valid statement separator"
+    r"|: A parameter cannot be found that matches parameter name '[a-z]{1,3}'"
+)
 OF_SHELL = lazy_regex(  # of a line, not a program
-    r"^shell: no matches found$|(?:^|: )=\S* not found$|: read-only variable: "
+    r"^shell: no matches found$|^shell: powershell$|(?:^|: )=\S* not found$|: read-only variable: "
 )
 NO_FILE = lazy_regex(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 NOTHING_ADDED = lazy_regex(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)

@@ -38,7 +38,7 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
         return _add_tables(text, [{"event": event, **entry} for event, entry in ours.items()])
     current = _list_ours(client, json_text.parse(text))
     if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
-        event: [entry] for event, entry in ours.items()
+        hook.event: [{**ours[hook.event], "matcher": hook.matcher}] for hook in client.hooks
     }:
         return text
     text = remove_hooks(client, text)
@@ -90,25 +90,26 @@ def _entry(client: Client, hook: Hook, python: str, folder: Path, data_home: Pat
 
 
 def _list_ours(client: Client, settings: Any) -> dict[str, list[tuple[tuple[json_text.Key, ...], Any]]]:
-    """Return our hooks by event: where each stands, and what it says without its matcher."""
+    """Return our hooks by event: where each stands, and what it says, also of the tools that it is for."""
     hooks = settings.get("hooks") if isinstance(settings, dict) else None
     ours: dict[str, list[tuple[tuple[json_text.Key, ...], Any]]] = {}
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
-        for path, entry in _walk(client, event, entries):
+        for path, entry, matcher in _walk(client, event, entries):
             if isinstance(entry, dict) and _is_ours(entry.get("command")):
-                hook = {name: value for name, value in entry.items() if name != "matcher"}
-                ours.setdefault(event, []).append((path, hook))
+                ours.setdefault(event, []).append((path, {**entry, "matcher": matcher}))
     return ours
 
 
-def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json_text.Key, ...], Any]]:
+def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json_text.Key, ...], Any, Any]]:
+    """Yield where each hook of an event stands, the hook, and its matcher: its own, or its group's."""
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        matcher = entry.get("matcher") if isinstance(entry, dict) else None
         if client.hooks_form == "list":
-            yield ("hooks", event, number), entry
+            yield ("hooks", event, number), entry, matcher
             continue
         group = entry.get("hooks") if isinstance(entry, dict) else None
         for position, hook in enumerate(group if isinstance(group, list) else []):
-            yield ("hooks", event, number, "hooks", position), hook
+            yield ("hooks", event, number, "hooks", position), hook, matcher
 
 
 def _is_our_program(text: str) -> bool:

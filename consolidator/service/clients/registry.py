@@ -168,7 +168,7 @@ CLAUDE_CODE = Client(
     hooks=(
         Hook("SessionStart", "session_start"),
         Hook("UserPromptSubmit", "prompt"),
-        Hook("PreToolUse", "before_call", matcher="Bash|Skill"),
+        Hook("PreToolUse", "before_call", matcher="^(Skill|(mcp__.+__)?(Bash|PowerShell))$"),
         Hook("PostToolUseFailure", "failure"),
         *_IMPORTS,
     ),

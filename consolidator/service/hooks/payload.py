@@ -13,6 +13,7 @@ from consolidator.database import Database
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.project import derive_project
 from consolidator.memory.calls.directory import is_absolute, place_below, plain_path
+from consolidator.memory.calls.symbols import read_call
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.registry import CLIENTS, HookMoment
@@ -64,6 +65,7 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
     if hook.moment == "failure":
         text = client.read_error(body)
 
+    tool, arguments = read_call(str(body.get("tool_name") or ""), body.get("tool_input"))
     return HookCall(
         event=event,
         moment=hook.moment,
@@ -75,8 +77,8 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         transcript=client.find_log(body, session, Path.home(), os.environ) if hook.moment == "import" else None,
         text=text[:MAX_TEXT] if isinstance(text, str) else "",
         call_id=texts.get("tool_use_id"),
-        tool=str(body.get("tool_name") or ""),
-        arguments=body.get("tool_input"),
+        tool=tool,
+        arguments=arguments,
     )
 
 

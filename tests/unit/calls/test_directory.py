@@ -27,6 +27,8 @@ from consolidator.memory.calls.directory import (
         ("cd /srv && cd app/../web && make", "/srv/web"),
         ("(cd app && make)", "app"),
         ("set -e; cd app\nmake", "app"),
+        ("Set-Location app; make", "app"),
+        ("Set-Location -Path 'C:\\srv\\app'; make", "C:/srv/app"),
         ("make && cd app", None),
     ],
 )

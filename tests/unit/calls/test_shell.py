@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.memory.calls import shell
+from consolidator.memory.calls.blame import is_acting
 
 
 def reported_name(command: str) -> str | None:
@@ -60,6 +61,15 @@ def test_the_program_whose_outcome_the_call_reports(command: str, name: str | No
         ("nohup ./server.sh &", "server.sh"),
         ("bash -lc 'cd x && cargo test --all'", "cargo test"),
         ("sh -c \"bash -c 'go vet ./...'\"", "go vet"),
+        ("pwsh -NoProfile -Command 'Set-Location web; npm test'", "npm test"),
+        ("powershell.exe -ExecutionPolicy Bypass -c npm test", "npm test"),
+        ("powershell 'npm test'", "npm test"),
+        ("cmd /c 'npm test'", "npm test"),
+        ("cmd.exe //d //c npm test", "npm test"),
+        ("pwsh -File build.ps1", "pwsh"),
+        ("pwsh build.ps1", "pwsh"),
+        ("powershell -enc YQA=", "powershell"),
+        ("/mnt/c/Windows/git.exe push", "git push"),
         ("uv run --with httpx pytest -k slow tests", "pytest"),
         ("poetry run python -m mypy src", "mypy"),
         ("pnpm -r --filter web exec tsc --noEmit", "tsc"),
@@ -102,6 +112,25 @@ def test_operands_options_and_redirections_are_told_apart() -> None:
     assert command.options == ("--amend", "-m=a message")
     assert command.redirections == (">out.txt", "2>&1")
     assert command.writes
+
+
+@pytest.mark.parametrize(
+    ("line", "programs"),
+    [
+        ("$lines = Get-Content a.ts; $n=3; $lines[$n]", ["Get-Content"]),
+        ("$p='src/a.ts'; git add $p", ["git"]),
+        ("$ErrorActionPreference = 'Stop'; npm test", ["npm"]),
+        ("$lines = Get-Content a.ts\nforeach ($l in $lines) { if ($l -match 'x') { $l } }", ["Get-Content"]),
+        ("$i=1; 3..9 | ForEach-Object { $_ + $i }", []),
+        ("$log = git log --oneline | Select-Object -First 3; $log", ["git"]),
+    ],
+)
+def test_expressions_and_assignments_of_powershell_are_no_calls(line: str, programs: list[str]) -> None:
+    commands = shell.parse_commands(line)
+    acting = [
+        each.program for each in commands if each.program == "Get-Content" or is_acting(each) or each.program == "git"
+    ]
+    assert acting == programs
 
 
 def test_commands_say_how_they_are_joined() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,24 @@ def test_a_hook_is_a_command_that_the_shell_reads_as_one_program() -> None:
 def test_the_hooks_of_another_version_give_way() -> None:
     moved = add(add(OTHERS, Path("/old/consolidator/hooks")))
     assert moved == add(OTHERS)
+
+
+@pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX, CURSOR])
+def test_a_hook_that_is_for_other_tools_than_before_is_installed_anew(client: Any) -> None:
+    installed = add(client.new_hooks_file, client=client)
+    [matcher] = {hook.matcher for hook in client.hooks} - {None}
+    before = installed.replace(json.dumps(matcher), '"Bash|Skill"')
+    assert before != installed
+    assert add(before, client=client) == installed
+
+
+@pytest.mark.parametrize("tool", ["Bash", "PowerShell", "Skill", "mcp__acp__Bash"])
+def test_calls_of_every_shell_are_met_before_they_run(tool: str) -> None:
+    hook = CLAUDE_CODE.hook("PreToolUse")
+    assert hook is not None
+    assert hook.matcher is not None
+    assert re.search(hook.matcher, tool)
+    assert not re.search(hook.matcher, f"{tool}Output")
 
 
 def test_what_stands_in_one_group_with_ours_stays() -> None:

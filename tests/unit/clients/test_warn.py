@@ -89,6 +89,18 @@ def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
     assert concerns(WRAPPER, SHOP, listed)
 
 
+@pytest.mark.parametrize("tool", ["PowerShell", "mcp__acp__Bash"])
+def test_every_shell_of_an_agent_is_warned(tool: str) -> None:
+    assert is_warned(PROGRAM, "ls; gmake all", tool=tool)
+
+
+@pytest.mark.parametrize("shell", ["bash -lc", "/bin/zsh -c", "pwsh.exe -NoLogo -Command"])
+def test_what_a_shell_is_given_to_run_is_a_call(shell: str) -> None:
+    assert is_warned(PROGRAM, f"{shell} 'ls; gmake all'")
+    assert not is_warned(PROGRAM, f"{shell} 'echo gmake all'")
+    assert not is_warned(PROGRAM, f"echo {shell} 'gmake all'")
+
+
 def test_programs_flags_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
     assert not is_warned(PROGRAM, "which gmake")

@@ -1007,6 +1007,51 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
     ]
 
 
+def test_what_powershell_does_not_read_is_a_rule_of_the_shell() -> None:
+    missing = "ParserError:\n  1 | python - <<'PY'\n    | Missing file specification after redirection operator."
+    heredoc = {"command": ["pwsh", "-Command", "python - <<'PY'\nprint(1)\nPY"]}
+
+    def write(log: CallLog) -> None:
+        log.call("shell", heredoc, missing, ok=False)
+        log.call("shell", {"command": ["pwsh", "-Command", "@'\nprint(1)\n'@ | python -"]}, "1")
+
+    lessons = learn(2, write)
+    assert of_kind(lessons, "always_fails") == []
+    (lesson,) = of_kind(lessons, "harness")
+    assert lesson.line.startswith("The shell is PowerShell: ")
+    assert lesson.line.endswith("(failed 2 times).")
+    told = answer_failure(lessons, "Bash", {"command": "python - <<'PY'\nprint(2)\nPY"}, missing)
+    assert told is not None
+    assert "Pipe a here-string" in told.text
+    assert answer_failure(lessons, "Bash", {"command": "ls -la"}, "bash: ls: command not found") is None
+
+
+def test_lines_of_a_patch_without_their_mark_are_told_of() -> None:
+    patch = "*** Begin Patch\n*** Add File: web/cart.md\n+# Cart\n\n+text\n*** End Patch"
+    error = "apply_patch verification failed: invalid hunk at line 4, '' is not a valid hunk header."
+    lessons = learn(3, lambda log: log.call("shell", {"command": ["apply_patch", patch]}, error, ok=False))
+    (lesson,) = of_kind(lessons, "harness")
+    assert "each line begins with `+`" in lesson.line
+    told = answer_failure(lessons, "apply_patch", patch, error)
+    assert told is not None
+    assert told.lesson is lesson
+
+
+def test_what_shows_the_same_file_takes_the_place_of_a_missing_program() -> None:
+    missing = "sed : The term 'sed' is not recognized as the name of a cmdlet, function, or operable program."
+    run = ["pwsh.exe", "-NoLogo", "-Command"]
+
+    def write(log: CallLog) -> None:
+        log.call("shell", {"command": [*run, "sed -n '1,90p' web/cart.ts"]}, missing, ok=False)
+        log.call("shell", {"command": [*run, "Get-Content -Path web/cart.ts -TotalCount 90"]}, "x")
+        log.fail("nl web/cart.ts", "bash: nl: command not found").run("ls web/cart.ts", "x").run("cat a.txt", "x")
+        log.fail("grubl web/cart.ts", "bash: grubl: command not found").run("cat web/cart.ts", "x")
+
+    (lesson,) = of_kind(learn(1, write), "always_fails")
+    assert (lesson.key, lesson.instead, lesson.warns) == ("program sed", "Get-Content", True)
+    assert lesson.line.endswith("`Get-Content` then worked.")
+
+
 def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took_it() -> None:
     def write(log: CallLog) -> None:
         log.fail("python - <<'PY'\nprint(1)\nPY", "zsh:1: command not found: python")

@@ -32,7 +32,7 @@ def call(command: str, outcome: Outcome = "ok", text: str = "", directory: str =
 
 
 def session(*calls: Call, origin: str = "s") -> ReplayedSession:
-    return ReplayedSession(origin, Path("s.jsonl"), calls=list(calls))
+    return ReplayedSession("claude-code", origin, Path("s.jsonl"), calls=list(calls))
 
 
 def wrapped(text: str = UNKNOWN) -> Call:
