@@ -273,7 +273,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
     for _ in range(8):
         if not words:
             return
-        program = _program_name(words[0])
+        program = program_name(words[0])
         rest = words[1:]
         if program in shell_programs.SHELLS and depth < MAX_DEPTH:
             script = _shell_script(rest)
@@ -346,7 +346,7 @@ def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
     if not inner or program in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
-    name = _program_name(inner[0])
+    name = program_name(inner[0])
     return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS
 
 
@@ -369,14 +369,15 @@ def skip_options(words: list[str], values: frozenset[str], operands: int) -> lis
     return words[position:]
 
 
-def _program_name(word: str) -> str:
+def program_name(word: str) -> str:
+    """Return the name of a program without its folder and its version."""
     name = word.rstrip("/").rsplit("/", 1)[-1] or word
     versioned = _VERSIONED.fullmatch(name)
     return versioned[1] if versioned else name[:80]
 
 
 def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
-    program = _program_name(words[0])
+    program = program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
     options: list[str] = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.shell import program_name
 from consolidator.memory.calls.shell_programs import CONDITION_PROGRAMS, MINOR_PROGRAMS, PLAIN_PROGRAMS
 from consolidator.memory.lessons.harm import lesson_harm, name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
@@ -143,7 +144,7 @@ class _Command:
         """Whether it can be told where it works: a script in one folder; outside the project in one with a name."""
         if not self.is_script and not any(map(is_absolute, self.known_places)):
             return True
-        return self.home is not None and name_harm(self.where(project)) is None
+        return self.home is not None and name_harm(_seen_from(self.home, project)) is None
 
     @property
     def nowhere(self) -> str:
@@ -233,7 +234,7 @@ def _collect(history: History) -> dict[str, _Command]:
                 continue
             if segment_purpose(segment) == "install" and installed_packages("bash", {"command": segment.call}):
                 continue  # of one package: not how the project is installed
-            elsewhere = run_elsewhere(segment.full_call)
+            elsewhere = run_elsewhere(segment)
             if elsewhere is not None and elsewhere.is_trivial:
                 continue
             named = elsewhere or segment
@@ -325,7 +326,7 @@ def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
     often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
     for operation, command in commands.items():
-        program = operation.split(" ", 1)[0]
+        program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads
         if not is_usual or (program in _NO_OTHERS and not command.is_own) or not command.has_place(history.home):

@@ -164,20 +164,21 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     return segments, line_directory(line, directory)
 
 
+def run_elsewhere(segment: Segment) -> Segment | None:
+    """Return the program that a call runs in a container, in a pod or on another machine, as it is called from here."""
+    is_exec = segment.program in _CONTAINERS and segment.operation.endswith(" exec")
+    return _parse_elsewhere(segment.full_call) if is_exec or segment.program == "ssh" else None
+
+
 @lru_cache(maxsize=8192)
-def run_elsewhere(call: str) -> Segment | None:
-    """Return the program that a call runs in a container, in a pod or on another machine, as called from here."""
-    commands = parse_segments(call)
-    command, name = commands[0] if commands else Command(""), "" if not commands else commands[0].subcommand or ""
-    if command.program != "ssh" and not (command.program in _CONTAINERS and name.endswith("exec")):
-        return None
-    words = list(command.words[command.words.index("exec") + 1 :] if name else command.words)
+def _parse_elsewhere(call: str) -> Segment | None:
+    command = parse_segments(call)[0]
+    words = list(command.words[command.words.index("exec") + 1 :] if command.subcommand else command.words)
     inner = parse_segments(shlex.join(skip_options(words, _EXEC_OPTIONS, 1)))
-    if len(inner) != 1:
-        return None
-    segment = _segment(inner[0], False)
-    before = call.removesuffix(segment.full_call)
-    return replace(segment, prefix=before + segment.prefix) if before not in ("", call) else None
+    segment = _segment(inner[0], False) if len(inner) == 1 else None
+    if segment is None or not call.endswith(f" {segment.full_call}"):
+        return None  # a script of several programs, in one word
+    return replace(segment, prefix=call.removesuffix(segment.full_call) + segment.prefix)
 
 
 def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
