@@ -29,6 +29,7 @@ from consolidator.memory.lessons.lesson import OTHERS, Lesson
 from consolidator.memory.lessons.segments import (
     ASSIGNMENTS,
     FORMAT_CHECK,
+    LEFT_OUT,
     MAX_CALL,
     NO_TASKS,
     TRANSPARENT_WRAPPERS,
@@ -55,7 +56,6 @@ _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # a
 MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
 _PLAIN_WORD = re.compile(r"[\w./@+?=:,%-]+")  # what holds neither code nor a sentence
-_REDACTED = "[redacted:"
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
@@ -85,12 +85,11 @@ class _Command:
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
     is_script: bool = False
     is_elsewhere: bool = False  # run in a container, or on another machine
-    calls: Counter[str] = field(default_factory=Counter)  # as they ran
-    targets: set[str] = field(default_factory=set)  # of these, those that name files
-    callers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by call, the lineage roots
-    heads: Counter[str] = field(default_factory=Counter)  # of these, what comes before all that the operation is given
-    variants: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # a root for each time, by call
-    hostile: set[str] = field(default_factory=set)  # calls in lines that are told to nobody
+    heads: Counter[str] = field(default_factory=Counter)  # of its calls, what comes before all that it is given
+    calls: dict[tuple[str, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # roots, by head and call
+    hostile: list[str] = field(default_factory=list)  # calls in lines that are told to nobody
     places: Counter[str] = field(default_factory=Counter)  # where it worked; outside the project the whole path
     failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -166,14 +165,15 @@ class _Command:
     @property
     def usual_call(self) -> str:
         """The call that is often made; where calls differ the operation with what it needs before it."""
-        calls = Counter({call: n for call, n in self.calls.items() if call not in self.targets}) or Counter(
-            {call: n for call, n in self.calls.items() if len(self.callers[call]) >= MIN_TARGET_SESSIONS}
-        )
-        if self.is_script:  # whose environment and arguments are one session's own
-            calls = Counter({call: n for call, n in calls.items() if len(self.callers[call]) >= MIN_SESSIONS})
-        call = most_common(calls) if calls else ""
-        is_only = calls[call] == self.calls.total() >= MIN_SESSIONS
-        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total())
+        shown = {call: roots for (_, call), roots in self.calls.items() if not LEFT_OUT.search(call)}
+        needed = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
+        of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
+        if of_files.issuperset(shown):
+            of_files, needed = set(), MIN_TARGET_SESSIONS
+        calls = Counter({c: len(shown[c]) for c in shown if c not in of_files and len({*shown[c]}) >= needed})
+        call, total = most_common(calls) if calls else "", sum(map(len, shown.values()))
+        is_only = calls[call] == total >= MIN_SESSIONS
+        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)
         return call if is_usual and len(call) <= MAX_USUAL_CALL else self.head
 
     def find_pattern(self) -> tuple[str, int] | None:
@@ -181,29 +181,26 @@ class _Command:
 
         The other words are the lesson. None of its cases is hostile, and what varies is not told.
         """
-        roots: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        values: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        roots: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        hostile: set[tuple[str, ...]] = set()
         first = len(_WORD.findall(self.head))
-        for call, callers in self.variants.items():
-            words = _WORD.findall(call) if call.startswith(f"{self.head} ") else []
+        for (_, call), callers in [*self.calls.items(), *((("", call), []) for call in self.hostile)]:
+            words = _WORD.findall(call) if call.startswith(f"{self.head} ") and len(call) < MAX_CALL else []
             for place in range(first, len(words)):
                 pattern = (*words[:place], "…", *words[place + 1 :])
-                roots[pattern].update(callers)
-                values[pattern][words[place]] += len(callers)
-        hostile = [_WORD.findall(call) for call in self.hostile]
-        for pattern in sorted(roots, key=lambda words: (-len(roots[words]), words)):
-            call, constants = " ".join(pattern), [word for word in pattern if word != "…"]
-            count = len(values[pattern]) + max(0, values[pattern]["…"] - 1)  # of what was left out each is another
-            says = len(constants) - first >= MIN_CONSTANTS - self.is_own
-            says = says and all(map(_PLAIN_WORD.fullmatch, constants[first:]))
-            is_often = len(roots[pattern]) >= MIN_OTHER_SESSIONS and count >= MIN_VALUES
-            if is_often and says and len(call) <= MAX_PATTERN and not any(_fits(pattern, words) for words in hostile):
-                return call, len(roots[pattern])
+                roots[pattern] += callers
+                values[pattern] |= {words[place]} if words[place] != "…" else {f"…{n}" for n in range(len(callers))}
+                hostile |= set() if callers else {pattern}
+
+        sessions = {pattern: len({*callers}) for pattern, callers in roots.items()}
+        for pattern in sorted(roots.keys() - hostile, key=lambda pattern: (-sessions[pattern], pattern)):
+            given = [word for word in pattern[first:] if word != "…"]
+            says = len(given) >= MIN_CONSTANTS - self.is_own and all(map(_PLAIN_WORD.fullmatch, given))
+            is_often = sessions[pattern] >= MIN_OTHER_SESSIONS and len(values[pattern]) >= MIN_VALUES
+            if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
+                return call, sessions[pattern]
         return None
-
-
-def _fits(pattern: tuple[str, ...], words: list[str]) -> bool:
-    return len(pattern) == len(words) and all(a in ("…", b) for a, b in zip(pattern, words, strict=True))
 
 
 def _seen_from(place: str, project: str | None) -> str:
@@ -240,7 +237,7 @@ def _collect(history: History) -> dict[str, _Command]:
             named = elsewhere or segment
             command = commands[named.operation]
             if segment.ok and segment.is_hostile:
-                command.hostile.add(segment.full_call)
+                command.hostile.append(segment.full_call)
                 continue
             command.is_judged |= not segment.piped
             command.is_script |= bool(segment.script)
@@ -261,14 +258,8 @@ def _note_call(command: _Command, session: TracedSession, segment: Segment, name
     """Note how an operation was called; a script of the project by where it is there."""
     own = f"{session.base}/" if segment.script and session.base else "\n"
     head = (named.bare_call or "").replace(own, "")
-    shown = segment.shown and segment.shown.replace(own, "")
     command.heads.update([head] if head else [])
-    if shown is not None:
-        command.calls[shown] += 1
-        command.callers[shown].add(session.root)
-        command.targets.update([shown] if _FILE.search(shown.removeprefix(head)) else [])
-    if len(segment.call) < MAX_CALL and _REDACTED not in segment.full_call:
-        command.variants[segment.full_call.replace(own, "")].append(session.root)
+    command.calls[head, segment.full_call.replace(own, "")].append(session.root)
 
 
 def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:

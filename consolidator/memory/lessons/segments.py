@@ -39,7 +39,7 @@ _ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # not
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 ASSIGNMENTS = re.compile(r"^(?:\w+=(?:'[^']*'|[^\s'])* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
-_LEFT_OUT = re.compile(r"…|\[redacted:")
+LEFT_OUT = re.compile(r"…|\[redacted:")
 _CONTAINERS = frozenset({"docker", "podman", "kubectl", "docker-compose", "podman-compose"})
 _EXEC_OPTIONS = word_set(
     "-e --env --env-file -u --user -w --workdir --index -n --namespace -c --container --context -i -p -o -l -F -J"
@@ -96,12 +96,12 @@ class Segment:
     def bare_call(self) -> str | None:
         """The operation alone, with what it needs before it; None where that has a part that was left out."""
         bare = _SECRETS.sub("", self.prefix) + (self.script or self.operation)
-        return None if _LEFT_OUT.search(bare) else bare
+        return None if LEFT_OUT.search(bare) else bare
 
     @property
     def shown(self) -> str | None:
         """The call as it ran and may be told; None for a hostile one, or where a part of it was left out."""
-        return None if self.is_hostile or _LEFT_OUT.search(self.full_call) else self.full_call
+        return None if self.is_hostile or LEFT_OUT.search(self.full_call) else self.full_call
 
     @property
     def called(self) -> str | None:

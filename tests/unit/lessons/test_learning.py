@@ -1242,7 +1242,11 @@ def test_a_script_that_fails_says_nothing_of_its_interpreter() -> None:
     (lesson,) = of_kind(learn(3, lambda log: log.fail("python3 tools/check.py --all", unknown)), "always_fails")
     assert lesson.line.startswith("`python3 check.py --all` always fails here (3 of 3")
     for name in ("check", "other"):
-        body = {"cwd": HOME, "tool_name": "Bash", "tool_input": {"command": f"python3 tools/{name}.py --all"}}
+        body: dict[str, object] = {
+            "cwd": HOME,
+            "tool_name": "Bash",
+            "tool_input": {"command": f"python3 tools/{name}.py --all"},
+        }
         assert concerns({**lesson.match}, HOME, body) == (name == "check")
 
 
