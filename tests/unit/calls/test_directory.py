@@ -27,6 +27,8 @@ from consolidator.memory.calls.directory import (
         ("cd /srv && cd app/../web && make", "/srv/web"),
         ("(cd app && make)", "app"),
         ("set -e; cd app\nmake", "app"),
+        (r"Set-Location X:\shop\stack; docker-compose up", "X:/shop/stack"),
+        ("Set-Location -Path 'app' ; make", "app"),
         ("make && cd app", None),
     ],
 )
