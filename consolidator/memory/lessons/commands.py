@@ -8,6 +8,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
@@ -195,8 +196,10 @@ class _Command:
 
         sessions = {pattern: len({*callers}) for pattern, callers in roots.items()}
         for pattern in sorted(roots.keys() - hostile, key=lambda pattern: (-sessions[pattern], pattern)):
-            given = [word for word in pattern[first:] if word != "…"]
-            says = len(given) >= MIN_CONSTANTS - self.is_own and all(map(_PLAIN_WORD.fullmatch, given))
+            given = [(before, word) for before, word in pairwise(pattern[first - 1 :]) if word != "…"]
+            # A word that no option names may be anything, as a password that a script types.
+            is_plain = all(_PLAIN_WORD.fullmatch(word) and "-" in (before[0], word[0]) for before, word in given)
+            says = len(given) >= MIN_CONSTANTS - self.is_own and is_plain
             is_often = sessions[pattern] >= MIN_OTHER_SESSIONS and len(values[pattern]) >= MIN_VALUES
             if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
                 return call, sessions[pattern]
@@ -322,7 +325,7 @@ def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads
         if not is_usual or (program in _NO_OTHERS and not command.is_own) or not command.has_place(history.home):
             continue
-        call, count = command.usual_call, len(command.worked.roots)
+        call, count = command.head if command.is_script else command.usual_call, len(command.worked.roots)
         if call == command.head and (program not in NO_TASKS or command.is_own):
             call, count = command.find_pattern() or (call, count)
         is_told = " " in call and (call != operation or program not in NO_TASKS)
