@@ -156,12 +156,13 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[0] not in _NO_PATTERNS and any(word[0] == "-" and "=*" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
+    begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
     if kind == "operation":
-        return words[: len(operation)] == operation
+        return begin == operation
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]
-        return words[: len(operation)] == operation and match.get("option") in named
+        return begin == operation and match.get("option") in named
     return False
 
 

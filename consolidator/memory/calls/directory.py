@@ -15,7 +15,7 @@ from consolidator.memory.calls.symbols import shell_command
 
 _DIRECTORY_KEYS = ("workdir", "cwd", "working_directory", "working_dir", "workingDirectory", "directory")
 _CD = re.compile(
-    r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd|Set-Location(?:\s+-(?:Literal)?Path)?)\s+(?:--\s+)?"
+    r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd|(?i:set-location)(?:\s+-(?:Literal)?Path)?)\s+(?:--\s+)?"
     r"(\"[^\"\n]+\"|'[^'\n]+'|[^\s;&|()]+)"
     r"\s*(?:>\s*/dev/null\s*)?(?:&&|;|\n)"
 )
@@ -23,8 +23,8 @@ _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
 _NOT_THERE = re.compile(r"no such file|did not match any files|can't cd to", re.IGNORECASE)
 _CD_FAILED = re.compile(r"\bcd: ?\d*|can't cd to ", re.IGNORECASE)
-_LATER_CD = re.compile(r"(?:[;&|\n(]|^)[^\S\n]*(?:cd|pushd|popd|Set-Location)\b")
-_ANY_CD = re.compile(r"\b(?:cd|pushd|popd|Set-Location)\b")
+_LATER_CD = re.compile(r"(?:[;&|\n(]|^)[^\S\n]*(?:cd|pushd|popd|(?i:set-location))\b")
+_ANY_CD = re.compile(r"\b(?:cd|pushd|popd|(?i:set-location))\b")
 _EXPANDED = re.compile(r"[$`*?]")  # by the shell, to what it alone knows
 _MAX_ERROR, _MAX_PARTS = 4000, 24  # characters that are read, and parts of a path that are compared
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from consolidator.memory.calls import shell_programs
+from consolidator.memory.calls import shell_programs, tool_kinds
 
 MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
 MAX_PIPES = 100  # likewise
@@ -37,6 +37,9 @@ _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*
 _SCRIPT_OPTION = re.compile(r"[-/]c(?:om\w*)?|/?/[ck]")  # of PowerShell and cmd, in small letters, as the next two
 _OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded script, or one in a file
 _SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
+_SCRIPT = re.compile(r"(?i)\.(?:(?:ba|z|k|fi)?sh|py|rb|pl|php|[cm]?[jt]s|[jt]sx|exp|lua|exs|ps1|tcl|r)$")
+_ONE_CALLS_OWN = re.compile(r"(?i)[$*?`\s]|(?:^|[/\\])(?:te?mp|var/folders|scratchpad)[/\\]")  # of a script's path
+_RUNS_SCRIPTS = tool_kinds.INTERPRETERS | shell_programs.SHELLS | {"expect", "source", ".", "tclsh", "rscript"}
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
@@ -66,6 +69,15 @@ class Command:
         """The name with the option by which it only looks: `cargo fmt --check` does nothing of `cargo fmt`."""
         only = _LISTING_OPTIONS if self.program in _LISTING_PROGRAMS else _CHECK_OPTIONS
         return " ".join([self.name, *[option for option in self.options if option in only][:1]])
+
+    @property
+    def script(self) -> str | None:
+        """The file that an interpreter is given to run, as written; None for what was written for the call."""
+        only_reads = {"-n"} if self.program in shell_programs.SHELLS else set[str]()
+        names = {option.partition("=")[0] for option in self.options}
+        is_code = not names.isdisjoint(tool_kinds.INLINE_CODE_OPTIONS | only_reads)
+        path = self.operands[0] if self.operands and self.program.lower() in _RUNS_SCRIPTS and not is_code else ""
+        return path if _SCRIPT.search(path) and not _ONE_CALLS_OWN.search(path) else None
 
     @property
     def writes(self) -> bool:
@@ -287,7 +299,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
     for _ in range(8):
         if not words:
             return
-        program = _program_name(words[0])
+        program = program_name(words[0])
         rest = words[1:]
         script = shell_script(words) if depth < MAX_DEPTH else None
         if script is not None:
@@ -310,7 +322,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
         task = (
-            _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
+            skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
         )
         wrappers = (*wrappers, f"{program} {task}".strip())
     yield replace(
@@ -367,7 +379,7 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         return rest
     if program in shell_programs.WRAPPERS:
         values, operands = shell_programs.WRAPPERS[program]
-        inner = _skip_options(rest, values, operands)
+        inner = skip_options(rest, values, operands)
         if program == "command" and rest[:1] in (["-v"], ["-V"]):
             return None
         return inner or None
@@ -375,12 +387,12 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         return rest[1:] if rest[0] in _PASSED_ON else rest
     task = _task_words(program, rest)
     runs = shell_programs.RUNNERS.get(program, {})
-    return _skip_options(task[1:], runs[task[0]], 0) or None if task and task[0] in runs else None
+    return skip_options(task[1:], runs[task[0]], 0) or None if task and task[0] in runs else None
 
 
 def _task_words(program: str, rest: list[str]) -> list[str]:
     """Return the words of a program from its subcommand on."""
-    return _skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)
+    return skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)
 
 
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
@@ -388,11 +400,12 @@ def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
     if not inner or program in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
-    name = _program_name(inner[0])
+    name = program_name(inner[0])
     return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS
 
 
-def _skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:
+def skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:
+    """Return words without the options that begin them, the `values` of these, and so many operands."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -410,18 +423,19 @@ def _skip_options(words: list[str], values: frozenset[str], operands: int) -> li
     return words[position:]
 
 
-def _program_name(word: str) -> str:
+def program_name(word: str) -> str:
+    """Return the name of a program without its folder and its version."""
     name = word.rstrip("/").rsplit("/", 1)[-1] or word
     if name[-4:].lower() == ".exe":
         name = name[:-4].rsplit("\\", 1)[-1] or name
-    if name == "Set-Location":  # PowerShell's own name of it
+    if name.lower() == "set-location":  # PowerShell's own name of it
         return "cd"
     versioned = _VERSIONED.fullmatch(name)
     return versioned[1] if versioned else name[:80]
 
 
 def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
-    program = _program_name(words[0])
+    program = program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
     options: list[str] = []

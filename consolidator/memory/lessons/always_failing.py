@@ -159,8 +159,9 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
         return None  # it was the file's that was named
     options = _OPTION.findall(headline)
-    if key[0] == "program" and uses.successes and not missing_command(headline):
-        return None  # only that a program is not there outweighs what it seems to have printed
+    is_of_script = any(failure.segment is not None and failure.segment.script for failure in failures)
+    if key[0] == "program" and (uses.successes or is_of_script) and not missing_command(headline):
+        return None  # only that a program is not there outweighs what it, or a script of its, seems to have printed
     if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
         return None  # it was the program's, or another option's
     if needed_sessions == 1:

@@ -8,11 +8,13 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, PLAIN_PROGRAMS
+from consolidator.memory.calls.shell import program_name
+from consolidator.memory.calls.shell_programs import CONDITION_PROGRAMS, MINOR_PROGRAMS, PLAIN_PROGRAMS
 from consolidator.memory.lessons.harm import lesson_harm, name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
@@ -25,7 +27,17 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import OTHERS, Lesson
-from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, TRANSPARENT_WRAPPERS, Segment, purpose_of
+from consolidator.memory.lessons.segments import (
+    ASSIGNMENTS,
+    FORMAT_CHECK,
+    LEFT_OUT,
+    MAX_CALL,
+    NO_TASKS,
+    TRANSPARENT_WRAPPERS,
+    Segment,
+    purpose_of,
+    run_elsewhere,
+)
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
@@ -36,10 +48,15 @@ _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of 
 MIN_SHOWN_SECONDS = 20
 MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
 MAX_USUAL_CALL = 60  # characters
+MIN_PARENT_DEPTH = 2  # folders above one that is seen from beside it: whoever's homes lie in one are others
 MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
 MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such purpose, and of all sessions
-_NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | {"git"}  # as every project runs them
+MIN_OWN_SHARE = 0.1  # of all sessions, for a script or what runs elsewhere: that is nobody's habit
+_NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # as every project runs them
+MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
+_WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
+_PLAIN_WORD = re.compile(r"[\w./@+?=:,%-]+")  # what holds neither code nor a sentence
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
@@ -67,10 +84,14 @@ class _Command:
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
-    calls: Counter[str] = field(default_factory=Counter)  # as they ran
-    callers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by call, the lineage roots
-    prefixes: Counter[str] = field(default_factory=Counter)  # of these
-    places: Counter[str] = field(default_factory=Counter)  # where it worked
+    is_script: bool = False
+    is_elsewhere: bool = False  # run in a container, or on another machine
+    heads: Counter[str] = field(default_factory=Counter)  # of its calls, what comes before all that it is given
+    calls: dict[tuple[str, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # roots, by head and call
+    hostile: list[str] = field(default_factory=list)  # calls in lines that are told to nobody
+    places: Counter[str] = field(default_factory=Counter)  # where it worked; outside the project the whole path
     failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
@@ -83,30 +104,47 @@ class _Command:
     def is_steady(self) -> bool:
         """Whether it worked again and again, in an environment that is not one session's own."""
         works = len(self.worked) >= MIN_SESSIONS and len(self.worked) > self.failed
-        return self.is_judged and works and "=" not in most_common(self.prefixes)
+        return self.is_judged and works and "=" not in most_common(self.heads)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether what it is says more than its program's name."""
+        return self.is_script or self.is_elsewhere
+
+    @property
+    def known_places(self) -> Counter[str]:
+        """Where it worked below the project's folder; outside, if it nearly always worked there."""
+        outside = Counter({place: n for place, n in self.places.items() if is_absolute(place)})
+        return outside if outside.total() >= HOME_SHARE * self.places.total() else self.places - outside
 
     @property
     def home(self) -> str | None:
         """The directory in which it nearly always worked."""
-        place = most_common(self.places) if self.places else None
-        return place if place is not None and self.places[place] >= HOME_SHARE * self.places.total() else None
+        places = self.known_places
+        place = most_common(places) if places else None
+        return place if place is not None and places[place] >= HOME_SHARE * places.total() else None
 
     @property
     def homes(self) -> list[str]:
         """The directory in which it nearly always worked; of a project with several modules, the two or three."""
-        home = self.home
-        if home is not None or self.places[""]:
+        home, places = self.home, self.known_places
+        if home is not None or places[""]:
             return [] if home is None else [home]
-        often = sorted(self.places, key=lambda place: (-self.places[place], place))[:MAX_FOLDERS]
-        often = [place for place in often if self.places[place] >= MIN_FOLDER_USES]
-        is_most = sum(self.places[place] for place in often) >= HOME_SHARE * self.places.total()
+        often = sorted(places, key=lambda place: (-places[place], place))[:MAX_FOLDERS]
+        often = [place for place in often if places[place] >= MIN_FOLDER_USES]
+        is_most = sum(places[place] for place in often) >= HOME_SHARE * places.total()
         return sorted(often) if is_most else []
 
-    @property
-    def where(self) -> str:
-        """The directories in words, where they are not the project's own."""
+    def where(self, project: str | None) -> str:
+        """Return the directories in words, where they are not the project's own."""
         homes = self.homes
-        return f" in {name_folders(homes)}" if any(homes) else ""
+        return f" in {name_folders([_seen_from(home, project) for home in homes])}" if any(homes) else ""
+
+    def has_place(self, project: str | None) -> bool:
+        """Whether it can be told where it works: a script in one folder; outside the project in one with a name."""
+        if not self.is_script and not any(map(is_absolute, self.known_places)):
+            return True
+        return self.home is not None and name_harm(_seen_from(self.home, project)) is None
 
     @property
     def nowhere(self) -> str:
@@ -114,24 +152,72 @@ class _Command:
         is_never = any(self.homes) and not self.places[""] and self.failed_places[""] >= MIN_FOLDER_USES
         return f", never in the project root (0 of {self.failed_places['']})" if is_never else ""
 
-    def usual_call(self, operation: str) -> str:
-        """Return the call that is often made; where calls differ the operation with what it needs before it."""
-        prefix = most_common(self.prefixes)
-        is_general = {call: not _FILE.search(call.removeprefix(prefix)) for call in self.calls}
-        calls = Counter({call: n for call, n in self.calls.items() if is_general[call]}) or Counter(
-            {call: n for call, n in self.calls.items() if len(self.callers[call]) >= MIN_TARGET_SESSIONS}
-        )
-        call = most_common(calls) if calls else ""
-        is_only = calls[call] == self.calls.total() >= MIN_SESSIONS
-        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total())
-        return call if is_usual and len(call) <= MAX_USUAL_CALL else prefix + operation
+    @property
+    def head(self) -> str:
+        """The operation with what it needs before it: an environment, if it mostly has that."""
+        head = most_common(self.heads)
+        if 2 * self.heads[head] >= self.heads.total():
+            return head
+        heads = Counter[str]()
+        for each, count in self.heads.items():
+            heads[ASSIGNMENTS.sub("", each)] += count
+        return most_common(heads)
+
+    @property
+    def usual_call(self) -> str:
+        """The call that is often made; where calls differ the operation with what it needs before it."""
+        shown = {call: roots for (_, call), roots in self.calls.items() if not LEFT_OUT.search(call)}
+        needed = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
+        of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
+        if of_files.issuperset(shown):
+            of_files, needed = set(), MIN_TARGET_SESSIONS
+        calls = Counter({c: len(shown[c]) for c in shown if c not in of_files and len({*shown[c]}) >= needed})
+        call, total = most_common(calls) if calls else "", sum(map(len, shown.values()))
+        is_only = calls[call] == total >= MIN_SESSIONS
+        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)
+        return call if is_usual and len(call) <= MAX_USUAL_CALL else self.head
+
+    def find_pattern(self) -> tuple[str, int] | None:
+        """Return the call that is often made with one other word each time, as "…", and in how many sessions.
+
+        The other words are the lesson. None of its cases is hostile, and what varies is not told.
+        """
+        roots: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        hostile: set[tuple[str, ...]] = set()
+        first = len(_WORD.findall(self.head))
+        for (_, call), callers in [*self.calls.items(), *((("", call), []) for call in self.hostile)]:
+            words = _WORD.findall(call) if call.startswith(f"{self.head} ") and len(call) < MAX_CALL else []
+            for place in range(first, len(words)):
+                pattern = (*words[:place], "…", *words[place + 1 :])
+                roots[pattern] += callers
+                values[pattern] |= {words[place]} if words[place] != "…" else {f"…{n}" for n in range(len(callers))}
+                hostile |= set() if callers else {pattern}
+
+        sessions = {pattern: len({*callers}) for pattern, callers in roots.items()}
+        for pattern in sorted(roots.keys() - hostile, key=lambda pattern: (-sessions[pattern], pattern)):
+            given = [(before, word) for before, word in pairwise(pattern[first - 1 :]) if word != "…"]
+            # A word that no option names may be anything, as a password that a script types.
+            is_plain = all(_PLAIN_WORD.fullmatch(word) and "-" in (before[0], word[0]) for before, word in given)
+            says = len(given) >= MIN_CONSTANTS - self.is_own and is_plain
+            is_often = sessions[pattern] >= MIN_OTHER_SESSIONS and len(values[pattern]) >= MIN_VALUES
+            if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
+                return call, sessions[pattern]
+        return None
+
+
+def _seen_from(place: str, project: str | None) -> str:
+    """Return a folder outside the project as seen from there, if it lies beside it, below more than a home."""
+    parent = (project or "").rpartition("/")[0]
+    is_beside = parent.count("/") >= MIN_PARENT_DEPTH and place.startswith(f"{parent}/")
+    return f"../{place.removeprefix(f'{parent}/')}" if is_beside else place
 
 
 def learn_commands(history: History) -> list[Lesson]:
     """Return the project's commands, and what is known about running them."""
     commands = _collect(history)
     return [
-        *_purposes(commands),
+        *_purposes(commands, history.home),
         *_others(commands, history),
         *_first_runs(history),
         *_unmended(history),
@@ -144,19 +230,24 @@ def _collect(history: History) -> dict[str, _Command]:
     commands: dict[str, _Command] = defaultdict(_Command)
     for session, call in history.calls():
         for segment in call.segments:
-            if segment.is_trivial or segment.ok is None or (segment.ok and segment.is_hostile):
+            if segment.is_trivial or segment.ok is None:
                 continue
             if segment_purpose(segment) == "install" and installed_packages("bash", {"command": segment.call}):
                 continue  # of one package: not how the project is installed
-            operation = segment.operation
-            command = commands[operation]
+            elsewhere = run_elsewhere(segment)
+            if elsewhere is not None and elsewhere.is_trivial:
+                continue
+            named = elsewhere or segment
+            command = commands[named.operation]
+            if segment.ok and segment.is_hostile:
+                command.hostile.append(segment.full_call)
+                continue
             command.is_judged |= not segment.piped
+            command.is_script |= bool(segment.script)
+            command.is_elsewhere |= elsewhere is not None
             if segment.ok:
                 command.worked.add(session, call)
-                command.prefixes.update([segment.bare_call.removesuffix(operation)] if segment.bare_call else [])
-                if segment.shown is not None:
-                    command.calls[segment.shown] += 1
-                    command.callers[segment.shown].add(session.root)
+                _note_call(command, session, segment, named)
                 command.places.update(_places(session, call, segment))
                 if len(call.segments) == 1 and call.seconds is not None:
                     command.seconds.append(call.seconds)
@@ -166,19 +257,29 @@ def _collect(history: History) -> dict[str, _Command]:
     return commands
 
 
+def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:
+    """Note how an operation was called; a script of the project by where it is there."""
+    own = f"{session.base}/" if segment.script and session.base else "\n"
+    head = (named.bare_call or "").replace(own, "")
+    command.heads.update([head] if head else [])
+    command.calls[head, segment.full_call.replace(own, "")].append(session.root)
+
+
 def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
-    """Return where a segment ran, below the project's folder; nothing where that did not matter, or is not certain."""
+    """Return where a segment ran; nothing where that did not matter, or is not certain."""
+    if segment.script and session.base and f" {session.base}/" in segment.script:
+        return [""]  # from where it is told
     is_told = _FOLDER_OPTIONS.intersection(segment.options) or any(map(is_absolute, segment.paths))
     place = None if is_told or changes_folder(call.line) else session.relative(call.directory)
-    return [place] if place is not None and is_inside(place) else []
+    return [place] if place is not None and (is_inside(place) or is_absolute(place)) else []
 
 
-def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
+def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Lesson]:
     """Yield for each purpose the operation that worked in most sessions, and the next ones."""
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
         purpose = purpose_of(operation)
-        if purpose in _TITLES and command.worked.roots and command.prefixes:
+        if purpose in _TITLES and command.worked.roots and command.heads and command.has_place(project):
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
         best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
@@ -188,17 +289,18 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
             continue
         often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
-            f"; also {code(commands[name].usual_call(name))}{commands[name].where}{commands[name].figures()}"
+            f"; also {code(commands[name].usual_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         once = "in 1 session" if sessions < MIN_SESSIONS else ""
-        call, homes = command.usual_call(best), command.homes
+        call, homes = command.usual_call, command.homes
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{command.where}{command.figures(lasting, once)}{command.nowhere}{also}.",
+            f"{_TITLES[purpose]}: {code(call)}{command.where(project)}{command.figures(lasting, once)}{command.nowhere}"
+            f"{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
@@ -208,7 +310,7 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
                 "operation": best,
                 **({"homes": homes} if homes and len(command.worked) >= MIN_HOME_USES else {}),
             },
-            directory=command.home,
+            directory=command.home if is_inside(command.home) else None,
             seconds=seconds,
         )
 
@@ -216,24 +318,28 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
 def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]:
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
-    needed = max(MIN_OTHER_SESSIONS, MIN_OTHER_SHARE * sessions)
-    often: dict[str, _Command] = {}
+    often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
     for operation, command in commands.items():
-        program = operation.split(" ", 1)[0]
-        is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.prefixes
-        call = command.usual_call(operation) if is_usual and program not in _NO_OTHERS else program
+        program = program_name(operation.split(" ", 1)[0])
+        needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
+        is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads
+        if not is_usual or (program in _NO_OTHERS and not command.is_own) or not command.has_place(history.home):
+            continue
+        call, count = command.head if command.is_script else command.usual_call, len(command.worked.roots)
+        if call == command.head and (program not in NO_TASKS or command.is_own):
+            call, count = command.find_pattern() or (call, count)
         is_told = " " in call and (call != operation or program not in NO_TASKS)
         if is_told and not _ONLY_ASKS.search(call) and lesson_harm(code(call), call, history.home) is None:
-            often[call] = command  # one that may not be told hides no other
+            often[call] = count, command  # one that may not be told hides no other
     if often:
-        calls = sorted(often, key=lambda call: (-len(often[call].worked.roots), call))[:MAX_OTHERS]
-        shown = (f"{code(call)}{often[call].where} ({len(often[call].worked.roots)} sessions)" for call in calls)
-        cases = Cases([case for call in calls for case in often[call].worked.members])
+        calls = sorted(often, key=lambda call: (-often[call][0], call))[:MAX_OTHERS]
+        shown = (f"{code(call)}{often[call][1].where(history.home)} ({often[call][0]} sessions)" for call in calls)
+        cases = Cases([case for call in calls for case in often[call][1].worked.members])
         yield cases.build_lesson(
             "command",
             OTHERS,
             f"Often run here, too: {', '.join(shown)}.",
-            1.0 * len(often[calls[0]].worked.roots),
+            1.0 * often[calls[0]][0],
             successes=len(cases),
         )
 

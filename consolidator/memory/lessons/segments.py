@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
-from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS
+from consolidator.memory.calls.shell import Command, skip_options
+from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, word_set
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
@@ -37,10 +37,13 @@ _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+
 _PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
 _ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # nothing that a shell reads otherwise
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
-_ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )*")
+ASSIGNMENTS = re.compile(r"^(?:\w+=(?:'[^']*'|[^\s'])* )*")
 _SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
-_LEFT_OUT = re.compile(r"…|\[redacted:")
-_CONTAINERS = frozenset({"docker", "podman", "kubectl"})
+LEFT_OUT = re.compile(r"…|\[redacted:")
+_CONTAINERS = frozenset({"docker", "podman", "kubectl", "docker-compose", "podman-compose"})
+_EXEC_OPTIONS = word_set(
+    "-e --env --env-file -u --user -w --workdir --index -n --namespace -c --container --context -i -p -o -l -F -J"
+)
 NO_TASKS = frozenset({"git", "gh", "glab", "hg", "jj", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?<!dart )(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
@@ -76,6 +79,7 @@ class Segment:
     ok: bool | None = None  # None: it did not run, or nothing tells
     prefix: str = ""  # what the call needs before it: "CI=1 ", "uv run ", "./"
     is_hostile: bool = False  # the line that it stands in is told to nobody
+    script: str = ""  # the call up to the script that its interpreter runs, as written: "bash -x tools/check.sh"
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Segment:
@@ -91,18 +95,18 @@ class Segment:
     @property
     def bare_call(self) -> str | None:
         """The operation alone, with what it needs before it; None where that has a part that was left out."""
-        prefix = _SECRETS.sub("", self.prefix)
-        return None if _LEFT_OUT.search(prefix) else prefix + self.operation
+        bare = _SECRETS.sub("", self.prefix) + (self.script or self.operation)
+        return None if LEFT_OUT.search(bare) else bare
 
     @property
     def shown(self) -> str | None:
         """The call as it ran and may be told; None for a hostile one, or where a part of it was left out."""
-        return None if self.is_hostile or _LEFT_OUT.search(self.full_call) else self.full_call
+        return None if self.is_hostile or LEFT_OUT.search(self.full_call) else self.full_call
 
     @property
     def called(self) -> str | None:
         """The program as it is called, with its folder; None where another one runs it, which may have brought it."""
-        folder = _ASSIGNMENTS.sub("", self.prefix)
+        folder = ASSIGNMENTS.sub("", self.prefix)
         is_alone = TRANSPARENT_WRAPPERS.issuperset(self.wrappers) and " " not in folder
         return folder + self.program if is_alone else None
 
@@ -158,6 +162,23 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
         following = commands[position + 1] if position + 1 < len(commands) else None
         segments.append(_segment(command, following is not None and following.link in ("|", "|&", "||", ";", "&")))
     return segments, line_directory(line, directory)
+
+
+def run_elsewhere(segment: Segment) -> Segment | None:
+    """Return the program that a call runs in a container, in a pod or on another machine, as it is called from here."""
+    is_exec = segment.program in _CONTAINERS and segment.operation.endswith(" exec")
+    return _parse_elsewhere(segment.full_call) if is_exec or segment.program == "ssh" else None
+
+
+@lru_cache(maxsize=8192)
+def _parse_elsewhere(call: str) -> Segment | None:
+    command = parse_segments(call)[0]
+    words = list(command.words[command.words.index("exec") + 1 :] if command.subcommand else command.words)
+    inner = parse_segments(shlex.join(skip_options(words, _EXEC_OPTIONS, 1)))
+    segment = _segment(inner[0], False) if len(inner) == 1 else None
+    if segment is None or not call.endswith(f" {segment.full_call}"):
+        return None  # a script of several programs, in one word
+    return replace(segment, prefix=call.removesuffix(segment.full_call) + segment.prefix)
 
 
 def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
@@ -234,13 +255,15 @@ def _segment(command: Command, piped: bool) -> Segment:
     *before, written = command.leading or (command.program,)
     folder, _, name = written.rpartition("/")
     program = name[:80] or command.program  # as it is called: `python3` may be there where `python` is not
-    call = " ".join([program, *(_show_word(word) for word in command.words)])
-    before = [word if _PLAIN_ASSIGNMENT.fullmatch(word) else _show_word(word) for word in command.assignments] + [
-        _show_word(word) for word in before
-    ]
+    words = [_show_word(word) for word in command.words]
+    call = " ".join([program, *words])
+    script = command.script or ""
+    before = [_show_assignment(word) for word in command.assignments] + [_show_word(word) for word in before]
     return Segment(
         program=program,
-        operation=program + command.operation.removeprefix(command.program),
+        operation=" ".join(
+            [program + command.operation.removeprefix(command.program), *filter(None, [re.split(r"[/\\]", script)[-1]])]
+        ),
         call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in _own_options(command)[:12]),
@@ -248,6 +271,7 @@ def _segment(command: Command, piped: bool) -> Segment:
         link=command.link,
         piped=piped,
         prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
+        script=" ".join([program, *words[: command.words.index(script) + 1]]) if script else "",
     )
 
 
@@ -257,6 +281,11 @@ def _own_options(command: Command) -> tuple[str, ...]:
     if command.program != "ssh" and (command.program not in _CONTAINERS or name[-1:] not in (["exec"], ["run"])):
         return command.options
     return tuple(takewhile(lambda word: word.startswith("-"), command.words[len(name) :]))
+
+
+def _show_assignment(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return word if _PLAIN_ASSIGNMENT.fullmatch(word) else name + equals + _show_word(value)
 
 
 def _show_word(word: str) -> str:

@@ -234,6 +234,8 @@ class TraceFold:
                     ok=outcome,
                     call=self._redact(segment.call),
                     prefix=self._redact(segment.prefix),
+                    operation=self._redact(segment.operation) if segment.script else segment.operation,
+                    script=self._redact(segment.script),
                     is_hostile=is_hostile,
                 )
                 for segment, outcome in zip(segments, outcomes, strict=True)

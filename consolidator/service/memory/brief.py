@@ -367,7 +367,8 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
     A turn is told to who asks. Unasked its sentences are of another task: of 17 told in three projects none helped.
     """
     prompt = redact(situation.text)
-    lessons = [lesson_item(id, lesson.line) for id, lesson in (await load_lessons(database, scope)).items()]
+    by_id = await load_lessons(database, scope)
+    lessons = [lesson_item(id, lesson.line) for id, lesson in by_id.items() if "index" not in lesson.match]
     words = query_words(prompt)[:MAX_QUERY_WORDS]
     if len(words) < MIN_PROMPT_WORDS or prompt.startswith("/"):
         return []

@@ -515,11 +515,13 @@ async def test_a_prompt_comes_with_the_lessons_about_it(database: Database) -> N
         database,
         lesson("deploy", "Deploy: `make ship` in infra/ (worked 4 of 4)."),
         *(lesson(f"c{n}", f"`make target{n}` worked {n + 3} times.") for n in range(20)),
+        lesson("index", "Footer files can be found by name, such as `footer.vue`.", match={"index": {}}),
     )
     ships = await tell(database, "prompt", text="deploy the shop with make ship please")
     assert "Deploy: `make ship`" in ships
     assert ships.count("[l_") == 1
     assert await tell(database, "prompt", text="make the header blue and the footer green") == ""
+    assert await tell(database, "prompt", text="find the footer files by name") == ""  # these answer who looks for one
     (row,) = await query_rows(database, "select id from lesson where key = 'deploy'")
     seen = await tell(database, "prompt", text="deploy the shop with make ship", shown=[f"lesson:{row['id']}"])
     assert seen == ""

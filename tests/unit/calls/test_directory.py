@@ -29,6 +29,7 @@ from consolidator.memory.calls.directory import (
         ("set -e; cd app\nmake", "app"),
         ("Set-Location app; make", "app"),
         ("Set-Location -Path 'C:\\srv\\app'; make", "C:/srv/app"),
+        (r"Set-Location X:\shop\stack; docker-compose up", "X:/shop/stack"),
         ("make && cd app", None),
     ],
 )

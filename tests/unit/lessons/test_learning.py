@@ -1268,3 +1268,94 @@ def test_a_runner_that_names_a_package_is_no_cure() -> None:
         log.run("uvx --from evilpkg pytest tests", "1 passed")
 
     assert not [lesson for lesson in learn(2, write) if lesson.key.startswith("runner")]
+
+
+def test_a_script_behind_an_interpreter_is_told_as_the_script() -> None:
+    def write(log: CallLog) -> None:
+        log.run(f"JOBS={log.name} bash {HOME}/tools/run_e2e.sh", "ok", cwd=f"{HOME}/web")
+        log.run("python3 /tmp/probe.py", "ok").run("python3 -c 'print(1)'", "1").run("bash -n tools/other.sh")
+        log.run("expect -f /opt/lab/board.exp reset", "ok", cwd="/opt/lab")
+
+    (lesson,) = of_kind(learn(4, write), "command")
+    assert lesson.line == "Often run here, too: `bash tools/run_e2e.sh` (4 sessions)."
+
+
+def test_a_script_that_fails_says_nothing_of_its_interpreter() -> None:
+    missing = "ModuleNotFoundError: No module named 'shop'"
+    assert of_kind(learn(3, lambda log: log.fail("python3 tools/check.py", missing)), "always_fails") == []
+    unknown = "check.py: error: unrecognized arguments: --all"
+    (lesson,) = of_kind(learn(3, lambda log: log.fail("python3 tools/check.py --all", unknown)), "always_fails")
+    assert lesson.line.startswith("`python3 check.py --all` always fails here (3 of 3")
+    for name in ("check", "other"):
+        body: dict[str, object] = {
+            "cwd": HOME,
+            "tool_name": "Bash",
+            "tool_input": {"command": f"python3 tools/{name}.py --all"},
+        }
+        assert concerns({**lesson.match}, HOME, body) == (name == "check")
+
+
+@pytest.mark.parametrize(
+    ("call", "pattern"),
+    [
+        (
+            "docker exec shop-web-1 shopctl -d shop18 -u {} --stop",
+            "docker exec shop-web-1 shopctl -d shop18 -u … --stop",
+        ),
+        (
+            "docker compose exec -T db psql -U ada -d shop -c 'select {}'",
+            "docker compose exec -T db psql -U ada -d shop -c …",
+        ),
+        ("kubectl exec -n web pod-1 -- shopctl load {} --fast", "kubectl exec -n web pod-1 -- shopctl load … --fast"),
+        ("shopctl sync {} --from staging", "shopctl sync … --from staging"),
+    ],
+)
+def test_a_call_with_one_word_that_varies_is_told_without_that_word(call: str, pattern: str) -> None:
+    (lesson,) = of_kind(learn(4, lambda log: log.run(call.format(log.name), "ok")), "command")
+    assert lesson.line == f"Often run here, too: `{pattern}` (4 sessions)."
+
+
+def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_secret() -> None:
+    def write(log: CallLog) -> None:
+        log.run(f"docker exec db-1 psql -U ada -d shop -c 'select {log.name}'", "ok")
+        log.run(f"shopctl {log.name} --key {secret} --from staging", "ok")
+        log.run(f"shopctl {log.name} --text 'you should trust this'", "ok")
+        log.run(f"expect -f tools/board.exp Blue4Sky {log.name}", "ok")
+        log.run("expect -f tools/login.exp Blue4Sky", "ok")
+        log.run(f"docker exec web-1 cat {log.name}.txt", "ok").run(f"pgrep -f 'watch {log.name}'", "1")
+
+    secret = "[redacted:token]"
+    (lesson,) = of_kind(learn(4, write), "command")
+    assert lesson.line == (
+        "Often run here, too: `docker exec db-1 psql -U ada -d shop -c …` (4 sessions), "
+        "`expect -f tools/board.exp` (4 sessions), `expect -f tools/login.exp` (4 sessions)."
+    )
+
+    def destroy(log: CallLog) -> None:
+        write(log.run("docker exec db-1 psql -U ada -d shop -c 'drop database shop'", "ok"))
+
+    (lesson,) = of_kind(learn(4, destroy), "command")
+    assert "…" not in lesson.line
+
+
+@pytest.mark.parametrize(
+    ("folder", "where"),
+    [
+        ("X:/shops/Stack", " in `X:/shops/Stack/`"),
+        (f"{HOME}-stack", " in `../shop-stack/`"),
+        ("/home/bob/stack", None),  # another's home
+        ("/tmp/stack", None),
+        (f"{HOME}/stack", " in `stack/`"),
+    ],
+)
+def test_a_command_keeps_its_folder_outside_the_project_or_is_not_told(folder: str, where: str | None) -> None:
+    def write(log: CallLog) -> None:
+        log.run("shopctl sync now", "ok", cwd=HOME)
+        for line in ("docker-compose restart web", "make build"):
+            log.run(f"cd {folder} && {line}", "ok", cwd=HOME)
+
+    lines = [lesson.line for lesson in of_kind(learn(4, write), "command")]
+    assert len(lines) == (1 if where is None else 2)
+    assert (f"`make build`{where} (worked" in lines[0]) == (where is not None)
+    assert (f"`docker-compose restart web`{where} (4 sessions)" in lines[-1]) == (where is not None)
+    assert "`shopctl sync now` (4 sessions)" in lines[-1]
