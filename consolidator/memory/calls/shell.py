@@ -338,7 +338,7 @@ def shell_script(words: Sequence[str]) -> str | None:
 
     The shells of Windows join all their words from there on.
     """
-    program, arguments = _program_name(words[0]).lower(), words[1:]
+    program, arguments = program_name(words[0]).lower(), words[1:]
     if is_windows_shell(words[0]):
         return _windows_script(program, arguments)
     for position, word in enumerate(arguments[:4] if program in shell_programs.SHELLS else ()):
@@ -351,7 +351,7 @@ def shell_script(words: Sequence[str]) -> str | None:
 
 def is_windows_shell(word: str) -> bool:
     """Whether a program is PowerShell or cmd, by whatever path it is called."""
-    return _program_name(word).lower() in shell_programs.WINDOWS_SHELLS
+    return program_name(word).lower() in shell_programs.WINDOWS_SHELLS
 
 
 def _windows_script(program: str, words: Sequence[str]) -> str | None:
