@@ -25,6 +25,7 @@ from consolidator.memory.facts.candidates import (
 )
 from consolidator.memory.facts.endings import find_ending
 from consolidator.memory.facts.instructions import as_rule, find_instruction, find_wishes, is_short_turn
+from consolidator.memory.facts.languages import ForeignOrder, find_foreign_orders, is_unspaced
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.remembered import as_sentence, read_received, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
@@ -115,11 +116,24 @@ def _find_quoted_statements(
                 yield statement, quote
         if states_fact or not counts_instructions:
             continue
-        orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]
+        foreign = list(find_foreign_orders(sentence))
+        for lasting in (order for order in foreign if order.kind != "order"):
+            yield _state_foreign(lasting), quote
+        orders = [order.clause for order in foreign if order.kind == "order"]
+        if not foreign and not is_unspaced(sentence):
+            orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]
         for order in orders:
             yield Statement("instruction", order, as_sentence(as_rule(order)), "constraint", "work"), quote
         if orders:
             yield Statement("instruction", orders[0], quote, "constraint", "work", rejected=_OF_ITS_TASK), quote
+
+
+def _state_foreign(order: ForeignOrder) -> Statement:
+    """Return what an order that says that it lasts states, in the words of its writer."""
+    if order.kind == "answers":
+        sentence = as_sentence(order.clause)
+        return Statement("language of answers", order.language, sentence, "preference", "person", single_valued=True)
+    return Statement("rule", order.clause, as_sentence(order.clause), "constraint", "work")
 
 
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:
