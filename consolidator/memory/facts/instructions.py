@@ -50,7 +50,8 @@ _NO_MEANS = (
     r"i|according|well|would|will|wont)\b"
 )
 _MEANS = re.compile(  # what work is done with; after "with" only a name
-    r"(?P<denied>\b(?:not|n't|never|stop|avoid|consider|than|of) )?\b(?:us(?:e|ing)|delegat\w+ (?:[\w'-]+ ){0,4}?to|"
+    r"(?P<denied>\b(?:not|n't|never|stop|avoid|consider|than|of|for (?:all|every|any|each|other|new)"
+    r"(?: [\w-]+){1,2}) )?\b(?:us(?:e|ing)|delegat\w+ (?:[\w'-]+ ){0,4}?to|"
     rf"be ?\w+(?:ed|en) as|(?:with|via)(?= {_ARTICLE}(?:(?-i:[A-Z])|[\w.-]+ \d))) {_ARTICLE}"
     rf"(?P<what>(?:(?!{_NO_MEANS})\w[\w/.-]*(?: |(?!\S)|(?=[^\w\s]))){{1,3}})",
     re.IGNORECASE,

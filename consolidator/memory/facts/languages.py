@@ -163,7 +163,7 @@ def is_unspaced(sentence: str) -> bool:
 def find_foreign_orders(sentence: str) -> Iterator[ForeignOrder]:
     """Yield what a sentence in another language than English tells its listener to do, clause by clause."""
     unspaced = is_unspaced(sentence)
-    languages = _SPACED
+    languages: tuple[_Language, ...] = _SPACED
     if unspaced:
         languages = (next(language for signs, language in _UNSPACED.items() if signs.search(sentence)),)
     for match in _CLAUSE.finditer(sentence):

@@ -163,13 +163,13 @@ def _read_approval(
         proposals.rejected.append(source.reject(event, "approval", "contains a secret", words))
         return
     sentence = f"The user {answer} {operation}."
-    statement = Statement("approval", f"{answer}:{operation}", sentence, "preference", "work")
+    statement = Statement("approval", f"{answer}:{operation}", sentence, "preference", "work", confidence="inferred")
     quote = words or strip_invisible(str(event.data.get("tool") or operation))[:_MAX_QUOTE_CHARS]
-    proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user", confidence="inferred"))
+    proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user"))
 
 
 def _make_candidate(
-    event: Event, source: FactExtractor, statement: Statement, quote: str, *, subject: str, confidence: str = "explicit"
+    event: Event, source: FactExtractor, statement: Statement, quote: str, *, subject: str
 ) -> Candidate:
     level, peer = owner_of_statement(source.session, about_work=statement.about == "work")
     key = [subject, statement.predicate, statement.value]
@@ -184,7 +184,7 @@ def _make_candidate(
         value=statement.value,
         sentence=statement.sentence,
         kind=statement.kind,
-        confidence=confidence,
+        confidence=statement.confidence,
         trust="user",
         quote=quote,
         single_valued=statement.single_valued,
