@@ -60,6 +60,7 @@ _DENIAL_REASON = re.compile(
     r"(?:The user provided the following reason for the rejection:|To tell you how to proceed, the user said:)\s*(.+)",
     re.DOTALL,
 )
+_CLARIFICATION = "The user wants to clarify these questions."  # the harness' own words: the person's come next
 _REJECTED_PLAN = re.compile(r"^[ \t]*Rejected plan:", re.MULTILINE)  # the agent's text, to the end
 _TRAILING_NOTE = re.compile(
     r"\n\s*Note: The user's next message may contain a correction or preference\..*\Z", re.DOTALL
@@ -111,6 +112,8 @@ def is_user_denial(result: EventDraft, line: Mapping[str, Any], *, is_hooked: bo
 def extract_denial_reason(text: str) -> str | None:
     """Return the reason that the person gave for the denial; None where the harness's sentences do not lead to it."""
     match = None if _REJECTED_PLAN.search(text) else _DENIAL_REASON.match(text)
+    if match and match[1].startswith(_CLARIFICATION):
+        return None
     return _TRAILING_NOTE.sub("", match[1]).removesuffix("</tool_use_error>").strip() or None if match else None
 
 

@@ -21,7 +21,8 @@ from consolidator.memory.text.phrasing import (
     strip_punctuation,
     word_set,
 )
-from consolidator.memory.text.words import STOP_WORDS, split_words
+from consolidator.memory.text.similarity import FOREIGN_DENIAL
+from consolidator.memory.text.words import STOP_WORDS, has_unspaced, split_words
 
 MAX_WORDS = 14
 MAX_TURN_CHARS, MAX_TURN_BREAKS = 600, 5  # of a message that orders are read in; a longer one is a plan or a report
@@ -49,7 +50,8 @@ _NO_MEANS = (
     r"i|according|well|would|will|wont)\b"
 )
 _MEANS = re.compile(  # what work is done with; after "with" only a name
-    r"(?P<denied>\b(?:not|n't|never|stop|avoid|consider|than|of) )?\b(?:us(?:e|ing)|delegat\w+ (?:[\w'-]+ ){0,4}?to|"
+    r"(?P<denied>\b(?:not|n't|never|stop|avoid|consider|than|of|for (?:all|every|any|each|other|new)"
+    r"(?: [\w-]+){1,2}) )?\b(?:us(?:e|ing)|delegat\w+ (?:[\w'-]+ ){0,4}?to|"
     rf"be ?\w+(?:ed|en) as|(?:with|via)(?= {_ARTICLE}(?:(?-i:[A-Z])|[\w.-]+ \d))) {_ARTICLE}"
     rf"(?P<what>(?:(?!{_NO_MEANS})\w[\w/.-]*(?: |(?!\S)|(?=[^\w\s]))){{1,3}})",
     re.IGNORECASE,
@@ -91,7 +93,14 @@ _AT_HAND_THINGS = word_set(  # of a brief order
     "issues bug bugs error errors fail failing findings conflicts feature"
 )
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
-_DENIAL = re.compile(r"\b(?:not|never|no|without|avoid|stop)\b|n't\b", re.IGNORECASE)
+_DENIAL = re.compile(rf"\b(?:not|never|no|without|avoid|stop)\b|n't\b|{FOREIGN_DENIAL}", re.IGNORECASE)
+# Of scripts without spaces: what a sign is, and what says nothing of what an order is about.
+_SIGN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[\u30a1-\u30ff]+|[\uac00-\ud7af]{1,2}")
+_FILLERS = re.compile(
+    r"[请請麻烦煩您你我的了]|[帮幫][我忙]?|[给給]我|[谢謝]{2}|[时時]候?|一?下|之?[后後]|[\u3041-\u309f]|お願い|세요|십시오|"
+    r"해\s?주?|줘"
+)
+SAME_IF_NAMED = 0.5  # of the stems of two such orders that name the same things in Latin letters
 _LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
 _DENIALS = frozenset(split_words("not never no"))
 _SAYS_HOW = word_set("before after only every each without until first in with as by")
@@ -124,7 +133,7 @@ def find_instruction(sentence: str) -> str | None:
     if not 2 <= len(words) <= MAX_WORDS or _AT_HAND.search(order) or is_transient(order):
         return None
     if (
-        len(_stems(order)) < 2
+        not says_enough(order)
         or words.count("files") > 1  # which ones is what it said
         or (is_brief(order) and not _AT_HAND_THINGS.isdisjoint(words))
         or (begins_order(words) is None and _SHOULD.match(order) is None)
@@ -134,9 +143,17 @@ def find_instruction(sentence: str) -> str | None:
     return order
 
 
+def says_enough(order: str) -> bool:
+    """Tell whether an order has a word more than its verb."""
+    return len(_stems(order)) >= 2
+
+
 def is_brief(order: str) -> bool:
     """Tell whether an order has only a verb and an object: mostly of its task."""
-    return len(_stems(order)) == 2 and not _SAYS_HOW.intersection(order.split())
+    stems = _stems(order)
+    signs = len(_signs(stems))
+    is_short = len(stems) == 2 or 0 < signs >= 2 * len(stems) - 4  # two signs make a word
+    return is_short and not _SAYS_HOW.intersection(order.split())
 
 
 def find_wishes(sentence: str) -> list[str]:
@@ -182,7 +199,10 @@ def is_same_order(first: str, second: str) -> bool:
         return True
     if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(stems) != _numbers(others):
         return False
-    shared = len(stems & others)
+    shared, signs = len(stems & others), _signs(stems | others)
+    if signs:
+        names = stems - signs
+        return shared >= (SAME_IF_NAMED if names and names == others - signs else SAME_SHARE) * len(stems | others)
     is_part = min(len(stems), len(others)) >= 2 and shared == min(len(stems), len(others))
     return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
 
@@ -221,7 +241,15 @@ def _without_politeness(order: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _stems(order: str) -> frozenset[str]:
-    return frozenset(split_words(order)) - _EMPTY
+    if not has_unspaced(order):
+        return frozenset(split_words(order)) - _EMPTY
+    plain = _FILLERS.sub(" ", order)
+    return (frozenset(split_words(_SIGN.sub(" ", plain))) | frozenset(_SIGN.findall(plain))) - _EMPTY
+
+
+def _signs(stems: Collection[str]) -> frozenset[str]:
+    """Return the stems that are signs of a script without spaces."""
+    return frozenset(filter(has_unspaced, stems))
 
 
 def _numbers(words: Collection[str]) -> set[str]:

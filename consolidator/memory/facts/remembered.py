@@ -26,6 +26,7 @@ from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.sentences import split_sentences
+from consolidator.memory.text.words import has_unspaced
 from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
@@ -132,7 +133,7 @@ def clean_statement(text: str, redact: Callable[[str], str]) -> str:
 def as_sentence(statement: str) -> str:
     """Return a statement as a sentence; a name in small letters at its beginning stays as it is."""
     begins = statement[:1].upper() + statement[1:] if re.match(r"[^\W\d_]+(?=[\s,'’]|$)", statement) else statement
-    return begins if begins[-1:] in ".!?…" else f"{begins}."
+    return begins if begins[-1:] in ".!?…。！？" or has_unspaced(begins[-1:]) else f"{begins}."
 
 
 def _is_decision(event: Event, decision: str) -> bool:

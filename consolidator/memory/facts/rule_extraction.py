@@ -25,6 +25,7 @@ from consolidator.memory.facts.candidates import (
 )
 from consolidator.memory.facts.endings import find_ending
 from consolidator.memory.facts.instructions import as_rule, find_instruction, find_wishes, is_short_turn
+from consolidator.memory.facts.languages import ForeignOrder, find_foreign_orders, is_unspaced
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.remembered import as_sentence, read_received, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
@@ -115,11 +116,24 @@ def _find_quoted_statements(
                 yield statement, quote
         if states_fact or not counts_instructions:
             continue
-        orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]
+        foreign = list(find_foreign_orders(sentence))
+        for lasting in (order for order in foreign if order.kind != "order"):
+            yield _state_foreign(lasting), quote
+        orders = [order.clause for order in foreign if order.kind == "order"]
+        if not foreign and not is_unspaced(sentence):
+            orders = [order for order in (find_instruction(sentence), *find_wishes(sentence)) if order is not None]
         for order in orders:
             yield Statement("instruction", order, as_sentence(as_rule(order)), "constraint", "work"), quote
         if orders:
             yield Statement("instruction", orders[0], quote, "constraint", "work", rejected=_OF_ITS_TASK), quote
+
+
+def _state_foreign(order: ForeignOrder) -> Statement:
+    """Return what an order that says that it lasts states, in the words of its writer."""
+    if order.kind == "answers":
+        sentence = as_sentence(order.clause)
+        return Statement("language of answers", order.language, sentence, "preference", "person", single_valued=True)
+    return Statement("rule", order.clause, as_sentence(order.clause), "constraint", "work")
 
 
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:
@@ -149,13 +163,13 @@ def _read_approval(
         proposals.rejected.append(source.reject(event, "approval", "contains a secret", words))
         return
     sentence = f"The user {answer} {operation}."
-    statement = Statement("approval", f"{answer}:{operation}", sentence, "preference", "work")
+    statement = Statement("approval", f"{answer}:{operation}", sentence, "preference", "work", confidence="inferred")
     quote = words or strip_invisible(str(event.data.get("tool") or operation))[:_MAX_QUOTE_CHARS]
-    proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user", confidence="inferred"))
+    proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user"))
 
 
 def _make_candidate(
-    event: Event, source: FactExtractor, statement: Statement, quote: str, *, subject: str, confidence: str = "explicit"
+    event: Event, source: FactExtractor, statement: Statement, quote: str, *, subject: str
 ) -> Candidate:
     level, peer = owner_of_statement(source.session, about_work=statement.about == "work")
     key = [subject, statement.predicate, statement.value]
@@ -170,7 +184,7 @@ def _make_candidate(
         value=statement.value,
         sentence=statement.sentence,
         kind=statement.kind,
-        confidence=confidence,
+        confidence=statement.confidence,
         trust="user",
         quote=quote,
         single_valued=statement.single_valued,

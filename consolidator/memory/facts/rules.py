@@ -46,6 +46,7 @@ class Rule:
     to_agent: bool = False  # whether it tells an agent what to do: people who talk to each other mean something else
     anywhere: bool = False  # whether it may begin within a sentence
     keeps_lead_in: bool = False  # whether the pattern includes the words that lead in ("no, actually ...")
+    is_mood: bool = False  # whether at work it is mostly of what is at hand: told from two sessions, or said in general
     case_sensitive: bool = False  # whether capitals mark a name
     regex: re.Pattern[str] = field(init=False, repr=False)
 
@@ -74,6 +75,10 @@ _WE_USE = (
 _IN_PROJECT = r"(?: (?:here|in (?:this|our) (?:repo(?:sitory)?|project|codebase|app|team)))?"
 _SHOULD = r"(?:should|must|need to|have to|shall|are to)"
 _ENSURE = r"(?:make sure (?:to|you|that you)|be sure to|it's important to)"
+_IN_MEMORY = (
+    r"(?:save|store|keep|put|note|write) (?:this |that |it )?(?:in|to|into) (?:your |the )?memory"
+    r"(?=(?: to| that)?[,:]? (?:please )?(?:always|never|not|no|don't|do not|only)\b)(?: to| that)?"
+)
 _PROJECT = (
     r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|library|team)"
 )
@@ -151,20 +156,21 @@ RULES = (
          "{what}", "The {what} of {whom} is {value}.", "preference", single_valued=True, check=is_liked_thing),
     Rule("likes", "I really like jazz.",
          rf"i {_ADVERBS}{_LIKES} (?P<value>.+)",
-         "{what}", "{who} {does} {value}.", "preference", check=is_liked_thing),
+         "{what}", "{who} {does} {value}.", "preference", is_mood=True, check=is_liked_thing),
     Rule("wants only", "I only want bullet points, no paragraphs.",
          r"i (?:would |'d )?only (?:ever )?want (?P<value>[^,;]+)",
          "wants only", "{who} only wants {value}.", "preference", about="work", to_agent=True),
     # How work is to be done
     Rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
          r"(?:to )?(?:remember|note(?= that)|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
-         r"reference|memori[sz]e|make a note)(?:(?: that|:|,| -)\s*| (?=(?:i|we|our|my|you|all|every|never|always)\b))"
+         r"reference|memori[sz]e|make a note)(?:(?: that(?!,)|:|,| -)(?!\s*let['’]?s\b)\s*| (?=(?:i|we|our|my|you|all|"
+         r"every|never|always)\b))"
          r"(?P<value>.+)",
          "remember", "{value}.", "project", about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
     Rule("from now on", "From now on, use snake_case for column names.",
-         rf"(?:{FROM_NOW}|in (?:the )?future(?=,? (?:please|always|never|do|don't|use)\b))[,:]? "
+         rf"(?:{FROM_NOW}|in (?:the )?future(?=,? (?:please|always|never|do|don't|use)\b)|{_IN_MEMORY})[,:]? "
          r"(?:(?:please|i want you to|i'd like you to|you should|you must|let's|we) )?"
-         r"(?P<value>(?:always|never|don't|do not|use|only|"
+         r"(?P<value>(?:always|never|not|don't|do not|use|only|"
          r"(?!(?:i|we|you|it|the|this|could|might|may|will|would|is|are|was)\b)\w+) .+)",
          "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
     Rule("next time", "Next time you change the schema, let me run the migration.",

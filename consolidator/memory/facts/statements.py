@@ -25,6 +25,7 @@ from consolidator.memory.text.phrasing import (
 
 _MAX_VALUE_CHARS = 200
 _MAX_PREDICATE_CHARS = 80
+_IN_GENERAL = re.compile(r"\b(?:in general|generally|usually|normally|always|ever|never)\b", re.IGNORECASE)
 _THIRD_PERSON = {"can't stand": "cannot stand", "don't like": "does not like", "do not like": "does not like"}
 
 
@@ -39,6 +40,7 @@ class Statement:
     about: str  # person | work
     single_valued: bool = False
     rejected: str | None = None  # why it is no fact, though a rule matches
+    confidence: str = "explicit"
     rule: str | None = None  # the name of the rule; None for what was observed
 
 
@@ -63,6 +65,8 @@ def find_statements(
         statement = _make_statement(rule, match, who)
         if is_stump(statement.value) and not strip_punctuation(sentence).endswith(statement.value):
             statement = replace(statement, rejected=statement.rejected or "words at its end are left out")
+        if rule.is_mood and at_work and not _IN_GENERAL.search(sentence):
+            statement = replace(statement, confidence="inferred")
         reason = only_considered or _place_rejection(
             rule, text[: match.start()], at_work=at_work, among_people=among_people
         )

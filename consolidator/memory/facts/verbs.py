@@ -26,8 +26,8 @@ _BASE = word_set(
     repair repeat reply report request require reside respect respond rest resume retire review ride round run save
     say schedule search see seem select sell send separate serve set settle share ship shop shorten show sign sing
     sit skip sleep smoke sort speak specify spell spend split squash stand start state stay stick stop store
-    structure study style suffer schreib schreibe antworte nutze benutze verwende nimm zeig zeige sprich halte
-    suggest summarise summarize supervise support surf swim switch tag take talk teach tell tend test thank think
+    structure study style suffer suggest summarise summarize supervise support surf swim switch tag take talk teach
+    tell tend test thank think
     throw track trade train translate travel treat trim trust try turn type understand update upgrade upload use
     validate verify visit volunteer vote wait wake walk want warn wash watch wear weigh win wish work worry wrap
     write
@@ -52,8 +52,6 @@ _AUXILIARIES = word_set(
     """
     is was are were has had have does did will would can could
     isn't wasn't aren't weren't hasn't hadn't haven't doesn't didn't won't wouldn't can't couldn't
-    ist war sind hat hatte kann will mag heisst wohnt lebt arbeitet est etait sont habite vit travaille aime
-    es vive trabaja bor ar prefiere prefere
     """
 )
 _IRREGULAR = word_set(
@@ -63,8 +61,8 @@ _IRREGULAR = word_set(
     thought understood woke wore won wrote
     """
 )
-_LEADS = word_set("please always never just also then do don't dont not now kindly bitte immer nie simply only and")
-_STRONG_LEADS = word_set("please always never don't dont not kindly bitte")
+_LEADS = word_set("please always never just also then do don't dont not now kindly simply only and")
+_STRONG_LEADS = word_set("please always never don't dont not kindly")
 _NOT_VERBS = word_set("i he she it we they you the a an my his her their our your this that no in on at for to")
 
 

@@ -77,6 +77,11 @@ def _split_ascii(text: str) -> list[str]:
     return words
 
 
+def has_unspaced(text: str) -> bool:
+    """Tell whether a text has characters of a script without spaces between words, or Hangul."""
+    return not text.isascii() and _IS_UNSPACED.search(text) is not None
+
+
 def query_words(text: str) -> list[str]:
     """Return the different words of a text that say what it is about, in order; all of them if it has only others."""
     words = dict.fromkeys(split_words(text))

@@ -57,6 +57,20 @@ async def test_what_three_requests_want_is_one_proposal_and_a_part_of_an_order_i
     assert await list_rules(database) == []
 
 
+async def test_what_is_wished_in_another_language_is_believed_or_proposed_as_it_was_said(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number, text in enumerate(("額度快到80%的時候請提醒我", "額度接近80%時請提醒我", "額度到了80%請提醒我, 謝謝")):
+        await say(database, f"s{number}", text)
+    await say(database, "s0", "以後提交訊息一律用英文寫. 請用繁體中文回答我")
+    await night(database, clock, settings)
+    assert {fact.sentence for fact in await list_facts(database)} == {"以後提交訊息一律用英文寫", "請用繁體中文回答我"}
+    (proposal,) = await list_rules(database)
+    assert (proposal.rule, proposal.sessions) == ("額度快到80%的時候請提醒我", 3)
+    assert (await accept_rule(database, proposal.id)).sentence == proposal.rule
+    assert await list_rules(database) == []
+
+
 async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

@@ -70,7 +70,9 @@ STATED = {
     "Answer in German please.": ("language of answers", "German"),
     "I prefer small commits.": ("prefers", "small commits"),
     "I generally prefer tabs over spaces.": ("prefers", "tabs over spaces"),
-    "I like dark mode": ("like", "dark mode"),
+    "I generally like dark mode": ("like", "dark mode"),
+    "save in memory: never touch the vendored files": ("rule", "never touch the vendored files"),
+    "store this in your memory, not write comments unless I ask": ("rule", "not write comments unless I ask"),
     "My favorite language is Rust.": ("favorite language", "Rust"),
     "i would only want e2e tests for the API, anything else is noise.": None,
     "i would only want e2e tests, anything else is noise.": ("wants only", "e2e tests"),
@@ -132,6 +134,9 @@ NOT_STATED = [
     "Let's go with option 2",
     "let's go with that",
     "also remember the @docs/refactor.md file btw.",
+    "remember that, lets start with the parser",
+    "remember, let's keep it simple for the parser",
+    "save in memory what we found out",
     "I don't remember my password",
     "call me back later",
     "I'm sorry, but I don't have it",
@@ -168,6 +173,17 @@ def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
 @pytest.mark.parametrize("text", NOT_STATED)
 def test_what_nobody_stated_is_not_proposed(text: str) -> None:
     assert stated_in(text) == []
+
+
+def test_a_liking_in_a_task_is_told_from_two_sessions_and_at_once_if_said_in_general() -> None:
+    assert only_candidate("I don't like wide sidebars").confidence == "inferred"
+    assert only_candidate("In general, I don't like wide sidebars").confidence == "explicit"
+    assert only_candidate("I don't like early meetings", CHAT).confidence == "explicit"
+
+
+def test_what_the_named_things_use_is_not_what_work_is_wanted_with() -> None:
+    assert find_wishes("document the limits for all services using grpc gateway") == []
+    assert find_wishes("document the limits using grpc gateway") == ["use grpc gateway"]
 
 
 def test_what_is_said_of_work_is_told_in_its_own_words() -> None:

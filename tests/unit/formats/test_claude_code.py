@@ -263,6 +263,18 @@ def test_the_reason_of_a_rejection_is_kept_as_the_persons_words(tmp_path: Path, 
     assert log.user_texts() == ["use the staging database"]
 
 
+def test_a_sentence_of_the_harness_is_no_persons_reason(tmp_path: Path) -> None:
+    words = "To tell you how to proceed, the user said:\nThe user wants to clarify these questions.\n  Start by asking."
+    denied = {"toolUseResult": "Error: " + REJECTED + words, "toolDenialKind": "user-rejected"}
+    log = read(
+        tmp_path,
+        tool_use_line("t1", "AskUserQuestion", questions=[]),
+        tool_result_line("t1", REJECTED + words, error=True, **denied),
+    )
+    assert "reason" not in log.only_payload(EventType.APPROVAL_DENIED)
+    assert log.user_texts() == []
+
+
 def test_one_no_denies_one_call_though_its_neighbours_fall_with_it(tmp_path: Path) -> None:
     log = read(
         tmp_path,
