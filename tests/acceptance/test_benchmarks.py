@@ -43,7 +43,7 @@ RATIOS = {
     },
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
-    "turn-floor": {"round trips", "a turn / its model calls and 8 INSERTs", "turn 6 / the first ones"},
+    "turn-floor": {"round trips", "a turn / its model calls and 7 INSERTs", "turn 6 / the first ones"},
     "followers": {"from before the commit to a follower, p95", "their ratio"},
     "start": {"--help / import typer", "a mistyped command / import typer"},
     "hooks": {"SessionStart / python -I -c pass, p95", "UserPromptSubmit / python -I -c pass, p95"},
