@@ -49,17 +49,16 @@ def own_processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-async def processor_seconds(database: Database) -> float:
-    """Return that, and the processor time so far of the database's server if it is local."""
-    seconds = own_processor_seconds()
+async def server_processor_seconds(database: Database) -> float:
+    """Return the processor time so far of a database's server; 0 if it is on another machine."""
     async with database.connection() as conn:
         (directory,) = await (await conn.execute("show data_directory")).fetchone() or ("",)
     lock = Path(directory) / "postmaster.pid"
     if not lock.exists():
-        return seconds
+        return 0.0
     server = psutil.Process(int(lock.read_text().split()[0]))
     ended = server.cpu_times()
-    seconds += ended.user + ended.system + ended.children_user + ended.children_system
+    seconds = ended.user + ended.system + ended.children_user + ended.children_system
     for backend in server.children():
         with suppress(psutil.NoSuchProcess):
             times = backend.cpu_times()
