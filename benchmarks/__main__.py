@@ -21,6 +21,7 @@ MODULES = {
     "real-night": "benchmarks.speed.real_night",
     "first-import": "benchmarks.speed.first_import",
     "increment": "benchmarks.speed.increment",
+    "scale": "benchmarks.speed.scale",
     "history": "benchmarks.speed.history",
     "retention": "benchmarks.speed.retention",
     "mining": "benchmarks.speed.mining",

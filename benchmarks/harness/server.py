@@ -44,6 +44,18 @@ class BenchmarkServer:
         """Return the settings of a new installation, whatever the environment says."""
         return Settings(home=self.home, workers=2, sources=[])
 
+    def environment(self, dsn: str, **chosen: str) -> dict[str, str]:
+        """Return the environment of a process on a database, in a new home, with settings that are chosen here."""
+        return {
+            **{name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ},
+            "HOME": str(self.home),
+            "CONSOLIDATOR_HOME": tempfile.mkdtemp(dir=self.home),
+            "CONSOLIDATOR_DATABASE_URL": dsn,
+            "CONSOLIDATOR_HEALTH_PORT": "0",
+            "CONSOLIDATOR_SOURCES": "[]",
+            **{f"CONSOLIDATOR_{name.upper()}": value for name, value in chosen.items()},
+        }
+
     @asynccontextmanager
     async def open_database(
         self, clock: Clock | None = None, *, template: str | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import statistics
 import sys
@@ -32,7 +31,7 @@ PATIENCE = 60.0  # seconds until the service must answer
 async def measure(server: BenchmarkServer, scale: str) -> Report:
     """Record batches through `consolidator serve`, and by the function that it calls, by one client and by several."""
     report, requests = Report("api", TITLE, scale), REQUESTS[scale]
-    async with server.open_database() as database, serve(database.dsn, server.home) as client:
+    async with server.open_database() as database, serve(server, database.dsn) as client:
         for clients in CLIENTS:
             for batch in BATCHES:
                 over_http = recorder(clients, batch, requests, HttpRecorder(client))
@@ -94,26 +93,18 @@ def recorder(clients: int, batch: int, requests: int, how: HttpRecorder | InProc
 
 
 @asynccontextmanager
-async def serve(dsn: str, home: Path) -> AsyncIterator[httpx2.AsyncClient]:
+async def serve(server: BenchmarkServer, dsn: str) -> AsyncIterator[httpx2.AsyncClient]:
     """Run the service in a process of its own, and yield a client of its owner."""
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-    environment = {
-        **{name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ},
-        "HOME": str(home),
-        "CONSOLIDATOR_HOME": str(home / "api"),
-        "CONSOLIDATOR_DATABASE_URL": dsn,
-        "CONSOLIDATOR_HEALTH_PORT": str(port),
-        "CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000",
-        "CONSOLIDATOR_SOURCES": "[]",
-    }
+    environment = server.environment(dsn, health_port=str(port), http_requests_per_second="100000")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "consolidator", "serve", env=environment, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         await _wait_until_reachable(port)
-        token = await asyncio.to_thread((home / "api" / "token").read_text, "utf-8")
+        token = await asyncio.to_thread(Path(environment["CONSOLIDATOR_HOME"], "token").read_text, "utf-8")
         headers = {"authorization": f"Bearer {token.strip()}"}
         address = f"http://127.0.0.1:{port}/v1"
         async with httpx2.AsyncClient(base_url=address, headers=headers, timeout=PATIENCE) as client:

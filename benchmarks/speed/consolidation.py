@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import time
 from contextlib import nullcontext
@@ -11,6 +10,7 @@ from typing import LiteralString
 
 from benchmarks.harness.cores import count_usable_cores, on_cores
 from benchmarks.harness.log_database import create_log_database
+from benchmarks.harness.processor_time import own_processor_seconds
 from benchmarks.harness.report import Report, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
@@ -43,10 +43,10 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
             async with database.connection() as conn:
                 backend = conn.info.backend_pid
             with nullcontext() if cores is None else on_cores(cores, backend):
-                started, processor = time.perf_counter(), _processor_seconds()
+                started, processor = time.perf_counter(), own_processor_seconds()
                 result = await JobRunner(database, server.default_settings()).run_now("consolidation")
                 assert result["status"] == "done", result
-                seconds_of_processor.append(_processor_seconds() - processor)
+                seconds_of_processor.append(own_processor_seconds() - processor)
                 return time.perf_counter() - started
 
     async def run_on_one_core() -> float:
@@ -87,9 +87,3 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
     report.add("stamping in one statement", count / statistics.median(in_one), "events/s")
     await server.drop_database(log)
     return report
-
-
-def _processor_seconds() -> float:
-    """Return the processor time of this process and of those that it started and that have ended."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -8,23 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from benchmarks.harness import synthetic_sessions
 from benchmarks.harness.peak_memory import peak_megabytes
+from benchmarks.harness.processor_time import own_processor_seconds, server_processor_seconds
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
 from benchmarks.harness.synthetic_sessions import START
@@ -129,10 +128,10 @@ async def _live_through(
     settings = server.default_settings().model_copy(update={"retention_days": size.retention})
     jobs = JobRunner(database, settings)
     _reset_peak()
-    processor, started = _processor_seconds(database), time.perf_counter()
+    processor, started = await _processor_seconds(database), time.perf_counter()
     result = await jobs.run_now("consolidation")
     assert result["status"] == "done", result
-    night, night_processor = time.perf_counter() - started, _processor_seconds(database) - processor
+    night, night_processor = time.perf_counter() - started, await _processor_seconds(database) - processor
     peak = peak_megabytes()
     started = time.perf_counter()
     result = await jobs.run_now("retention")
@@ -194,23 +193,8 @@ async def _ask(database: Database, number: int, questions: int) -> list[float]:
     return milliseconds
 
 
-def _processor_seconds(database: Database) -> float:
-    """Return the processor time so far of this process, its ended children and the server if it is local."""
-    own = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = sum(usage.ru_utime + usage.ru_stime for usage in own)
-    with psycopg.connect(database.dsn, autocommit=True) as conn:
-        row = conn.execute("show data_directory").fetchone()
-    lock = Path(row[0] if row else "") / "postmaster.pid"
-    if not lock.exists():
-        return seconds
-    server = psutil.Process(int(lock.read_text().split()[0]))
-    ended = server.cpu_times()
-    seconds += ended.user + ended.system + ended.children_user + ended.children_system
-    for backend in server.children():
-        with suppress(psutil.NoSuchProcess):
-            times = backend.cpu_times()
-            seconds += times.user + times.system
-    return seconds
+async def _processor_seconds(database: Database) -> float:
+    return own_processor_seconds() + await server_processor_seconds(database)
 
 
 def _reset_peak() -> None:

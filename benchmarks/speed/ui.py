@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import statistics
 import sys
@@ -13,7 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from html import unescape
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
@@ -100,7 +98,7 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
         server.open_kept_database(
             f"ui_{scale}", clock, lambda database: fill(database, clock, server.default_settings(), data, until=until)
         ) as database,
-        serve_page(database.dsn, server.home) as client,
+        serve_page(server, database.dsn) as client,
     ):
         addresses = await list_addresses(client, until)
         times: dict[str, list[float]] = {name: [] for name in addresses}
@@ -177,20 +175,12 @@ async def list_addresses(client: httpx2.AsyncClient, until: datetime) -> dict[st
 
 
 @asynccontextmanager
-async def serve_page(dsn: str, home: Path) -> AsyncIterator[httpx2.AsyncClient]:
+async def serve_page(server: BenchmarkServer, dsn: str) -> AsyncIterator[httpx2.AsyncClient]:
     """Run `consolidator ui` in a process of its own, and yield a client that is logged in by its link."""
-    environment = {
-        **{name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ},
-        "HOME": str(home),
-        "CONSOLIDATOR_HOME": str(home / "ui"),
-        "CONSOLIDATOR_DATABASE_URL": dsn,
-        "CONSOLIDATOR_HEALTH_PORT": "0",
-        "CONSOLIDATOR_SOURCES": "[]",
-    }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "consolidator", "ui", "--no-browser", "--json"),
-        env=environment,
+        env=server.environment(dsn),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
