@@ -90,7 +90,7 @@ _DECISIVE = (  # of a program, its options and names: two such failures say as m
     r"no such (?:sub-?)?command",
     r"(?:script|command) not found|missing script|no task \S+ found|failed to spawn: (?=[`'\"])",
     r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
-    r"is not recogni[sz]ed as|does not exist",
+    r"is not recogni[sz]ed as|does not exist|is not a (?:tty|terminal)\b",
 )
 _MISSING = (
     r"unrecogni[sz]ed|unknown|unexpected argument|not understood|is not recogni[sz]ed",
@@ -110,7 +110,9 @@ NO_MATCH = lazy_regex(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re
 OF_SHELL = lazy_regex(  # of a line, not a program
     r"^shell: no matches found$|(?:^|: )=\S* not found$|: read-only variable: "
 )
-NO_FILE = lazy_regex(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
+NO_FILE = lazy_regex(
+    r"no such file|(?:file|path|directory)(?: ['\"`][^'\"`]*['\"`])? does not exist|\bENOENT\b", re.IGNORECASE
+)
 NOTHING_ADDED = lazy_regex(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
 NO_FOLDER = lazy_regex(  # a `cd` failed, so nothing after it ran
     r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE

@@ -213,6 +213,39 @@ def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     assert [lesson.match["kind"] for lesson in lessons] == ["program"]
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("git status -sb", "fatal: not a git repository (or any of the parent directories): .git"),
+        ("docker exec -it web ls", "Error response from daemon: No such container: web"),
+        ("cmake --build out", "CMake Error: The source directory '/src' does not exist."),
+        ("mysql shop", "ERROR 1049 (42000): Unknown database 'shop'"),
+    ],
+)
+def test_a_place_or_a_value_that_is_not_there_is_no_fault_of_an_option_or_a_program(line: str, error: str) -> None:
+    assert of_kind(learn(4, lambda log: log.fail(line, error)), "always_fails") == []
+
+
+def test_only_failures_that_blame_an_option_count() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker exec -it shop ls", "Error response from daemon: No such container: shop")
+        log.fail("docker exec -it web ls", "the input device is not a TTY.  If on a PC, try 'winpty'")
+        log.run("docker exec web ls", "a")
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert lesson.line == (
+        "`docker exec -it` always fails here (2 of 2: the input device is not a TTY); `docker exec` then worked."
+    )
+
+
+def test_what_works_now_is_not_told_to_fail() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cat -A notes.txt", "cat: illegal option -- A") if log.name < "s3" else log.run("cat -A notes.txt")
+
+    assert of_kind(learn_in_turn(3, write), "always_fails")
+    assert of_kind(learn_in_turn(4, write), "always_fails") == []
+
+
 def test_a_wrong_root_is_told_with_the_one_where_the_files_are() -> None:
     wrong, error = HOME.replace("/shop", "-shop"), "File does not exist."
 
