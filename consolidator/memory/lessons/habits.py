@@ -39,7 +39,7 @@ MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 SHELL_RULES = {  # that hold from the first case on
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
-    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` (“no matches found”",
+    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
 }
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run

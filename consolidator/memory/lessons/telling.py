@@ -310,7 +310,10 @@ def _skill(tool: str, arguments: Any) -> str | None:
 
 
 def warning_words(lesson: Lesson) -> tuple[str, ...]:
-    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing."""
+    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing.
+
+    Of words with " or " between them one is enough.
+    """
     match = lesson.match
     kind = match.get("kind")
     if not lesson.warns:
@@ -318,7 +321,7 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "wrapper":
         return match["wrapper"], match["program"]
     if kind == "pattern":
-        return ("=*",)
+        return ("=* or /( or /[",)
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

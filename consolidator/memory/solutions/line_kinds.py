@@ -106,7 +106,11 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     re.MULTILINE,
     stems="would |[warn] code|diff in |+++ ",
 )
-NO_MATCH = lazy_regex(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re.MULTILINE)  # zsh, of a pattern
+NO_MATCH = lazy_regex(  # zsh, of a pattern, which it does not always name
+    r"^(?:\(eval\)|zsh)(?::\d+)?: (?:(?:no matches found|bad pattern): (.+)|(?:missing delimiter for '.' glob qualifier"
+    r"|unknown (?:file attribute|user|group|sort specifier)|number expected|end of string)\b.*)$",
+    re.MULTILINE,
+)
 OF_SHELL = lazy_regex(  # of a line, not a program
     r"^shell: no matches found$|(?:^|: )=\S* not found$|: read-only variable: "
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,14 +20,13 @@ from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson
 from consolidator.memory.lessons.trace import Trace, TracedCall
 from consolidator.models.event import Event
-from consolidator.models.memory_filter import ALL_AGENTS, LessonFilter, SolutionFilter
+from consolidator.models.memory_filter import ALL_AGENTS, LessonFilter
 from consolidator.models.payload import EventType
 from consolidator.models.viewer import Viewer
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.lessons import is_said, list_commands, list_friction, list_lessons
+from consolidator.service.memory.lessons import list_commands, list_friction, list_lessons
 from consolidator.service.memory.remember import forget
-from consolidator.service.memory.solutions import list_solutions
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.memory.derived import load_published
@@ -149,21 +147,6 @@ async def test_friction_has_errors_that_no_lesson_is_about(
     [row] = await list_friction(database, LessonFilter(project=SHOP))
     assert "the disk is full" in row.line
     assert (row.body["sessions"], row.body["failures"], row.body["successes"]) == (3, 3, 0)
-
-
-async def test_an_error_that_a_lesson_is_about_is_said_by_it(
-    database: Database, clock: FrozenClock, settings: Settings
-) -> None:
-    error = "the input device is not a TTY.  If on a PC, try 'winpty'"
-    for number in range(3):
-        fails = call_and_result(f"a{number}", "Bash", {"command": "docker exec -it web ls"}, error, "error")
-        await log_events(database, f"s{number}", fails, project=SHOP)
-    await run_next_night(database, clock, settings)
-    [row] = await list_friction(database, LessonFilter(project=SHOP))
-    lesson = Lesson("always_fails", "k", "It fails.", 9.0, 3, match={"headline": f"docker: {row.key.split('|')[1]}"})
-    [solution] = await list_solutions(database, SolutionFilter(project=SHOP, include_unsolved=True))
-    assert is_said(solution, [lesson])
-    assert not is_said(solution, [replace(lesson, match={"headline": "docker: another"}), replace(lesson, match={})])
 
 
 async def test_nights_teach_the_same_lessons_as_one_batch(

@@ -115,7 +115,9 @@ async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(d
 
 
 def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
-    row = cast(SolutionRow, SimpleNamespace(body={"fixes": [{"resolving": "dune tidy"}]}, headline="it is untidy"))
+    fields = {"body": {"fixes": [{"resolving": "dune tidy"}]}, "headline": "it is untidy"}
+    row = cast(SolutionRow, SimpleNamespace(**fields, fingerprint="v1:sh:dune|it is <value>"))
+    assert is_said(row, [lesson("dune", "`dune` fails.", match={"headline": "dune: it is <value>"})])
     assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
     assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
@@ -450,11 +452,18 @@ async def test_what_a_persons_shell_refused_in_one_project_is_told_in_another_an
 ) -> None:
     """I16."""
     rule = {"shell": NO_MATCHES, "kind": "pattern"}
-    await keep(database, lesson("zsh", "The shell is zsh: quote it.", kind="harness", match=rule))
+    zsh = lesson("zsh", "The shell is zsh: quote it.", kind="harness", match=rule, agents=("claude-code",))
+    await keep(database, zsh)
+    await keep(database, replace(zsh, line="The shell is zsh: seen once.", starts=False), project="/work/third")
     other = MemoryScope("claude-code", "/work/other")
     situation = {"tool": "Bash", "arguments": {"command": "find . -name *.py"}, "text": "zsh: no matches found: *.py"}
     assert "`find . -name '*.py'`" in await tell(database, "failure", other, **situation)
-    assert await tell(database, scope=other) == ""
+    for project in ("/work/other", "/work/third"):
+        start = await tell(database, scope=replace(other, project=project))
+        assert start.count("The shell is zsh") == start.count("quote it") == 1
+    assert await tell(database, scope=replace(other, agent="codex")) == ""  # which may have another shell
+    assert await tell(database, scope=replace(other, peer="eve")) == ""
+    assert await tell(database, scope=replace(other, project_alone=True)) == ""
     assert await tell(database, "failure", replace(other, peer="eve"), **situation) == ""
     assert await tell(database, "failure", replace(other, project_alone=True), **situation) == ""
 
