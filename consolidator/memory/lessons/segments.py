@@ -25,7 +25,7 @@ MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
-_QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
+QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
     r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/|/\([a-z][\w-]+\)$"
 )
@@ -170,7 +170,7 @@ def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
         return []
     alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*", _NAMED_PATH])
     spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
-    quoted = [match.span() for match in _QUOTED.finditer(line)]
+    quoted = [match.span() for match in QUOTED.finditer(line)]
     return [span for span in spans if not any(start < span.start() < end for start, end in quoted)]
 
 

@@ -1042,8 +1042,8 @@ def test_a_missing_program_is_told_with_what_took_its_place_after_one_session() 
 
 def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took_it() -> None:
     def write(log: CallLog) -> None:
-        log.fail("python - <<'PY'\nprint(1)\nPY", "zsh:1: command not found: python")
-        log.run("python3 - <<'PY'\nprint(1)\nPY", "1")
+        log.fail("python - <<'PY'\nfor path in a:\n  path=b\nPY", "zsh:1: command not found: python")
+        log.run("python3 - <<'PY'\nfor path in a:\n  path=b\nPY", "1")
 
     (lesson,) = of_kind(learn(1, write), "always_fails")
     assert lesson.line.endswith("command not found: python); `python3` then worked.")
