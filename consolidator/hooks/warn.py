@@ -152,6 +152,8 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
     if kind == "pattern":
         return words[0] not in _NO_PATTERNS and any(map(_is_pattern, words[1:]))
+    if kind == "pkill":
+        return words[0] == kind and "-f" in words and not any("[" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     if kind == "operation":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -172,6 +172,11 @@ def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
     spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
     quoted = [match.span() for match in QUOTED.finditer(line)]
     return [span for span in spans if not any(start < span.start() < end for start, end in quoted)]
+
+
+def kills_own_shell(segments: Iterable[Segment]) -> bool:
+    """Whether a line ends the processes whose command line has a text that its own shell's has, too."""
+    return any(each.program == "pkill" and "-f" in each.options and "[" not in each.call for each in segments)
 
 
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:

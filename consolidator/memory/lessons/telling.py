@@ -23,7 +23,7 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
-from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
+from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -32,12 +32,21 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
+    kills_own_shell,
     paths_of,
     purpose_of,
     quote_pattern,
     split_line,
 )
-from consolidator.memory.lessons.trace import NO_MATCHES, REFUSAL, SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.lessons.trace import (
+    KILLED,
+    NO_MATCHES,
+    REFUSAL,
+    SKILL_TOOLS,
+    find_repository,
+    name_of,
+    skill_name,
+)
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
@@ -62,7 +71,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
-        if lesson.warns and lesson.match.get("kind") == "pattern" and find_patterns(line or ""):
+        kind = lesson.match.get("kind") if lesson.warns else None
+        if (kind == "pattern" and find_patterns(line or "")) or (kind == "pkill" and kills_own_shell(segments)):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
             for segment in segments:
@@ -105,7 +115,7 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(all_lessons, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    if (answer := _answer_of_rule(all_lessons, line, error)) is not None:
+    if (answer := _answer_of_rule(all_lessons, segments, line, error)) is not None:
         return answer
     if project and (answer := _answer_of_folder(all_lessons, segments, line, directory, error, project)) is not None:
         return answer
@@ -122,13 +132,15 @@ def answer_failure(
     return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)
 
 
-def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:
-    """Return what to make of a call that sleeps first, or has a word that zsh takes for a pattern."""
+def _answer_of_rule(lessons: list[Lesson], segments: list[Segment], line: str, error: str) -> Told | None:
+    """Return what to make of a call that sleeps first, ends its shell, or has a word that zsh takes for a pattern."""
     rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
     refusal = REFUSAL.match(error)
     if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
         rest = line[slept.end() :]
         return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
+    if KILLS_SHELL in rules and KILLED.match(error) and kills_own_shell(segments):
+        return Told(rules[KILLS_SHELL], rules[KILLS_SHELL].line)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
         return None
@@ -322,6 +334,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return match["wrapper"], match["program"]
     if kind == "pattern":
         return ("=* or /( or /[",)
+    if kind == "pkill":
+        return "pkill", "-f"
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

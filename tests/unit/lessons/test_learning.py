@@ -1221,6 +1221,31 @@ def test_a_call_that_sleeps_first_is_answered_without_that() -> None:
     assert told.call == "make state 2>&1"
 
 
+def test_a_line_that_ends_its_own_shell_is_told_of_unless_one_ever_worked() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pkill -f 'run_all.sh' 2>/dev/null; sleep 1; make up", "Exit code 144", ok=False)
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert (lesson.failures, lesson.warns, lesson.starts) == (2, True, True)
+    for command, is_warned in [
+        ("sudo pkill -f server; make up", True),
+        ("cd a && pkill -9 -f 'my server' || true", True),
+        ("pkill -f '[s]erver'; make up", False),
+        ("pkill server; grep -f a b", False),
+        ("echo 'pkill -f server'", False),
+    ]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+        assert not is_warned or all(word in command for word in warning_words(lesson))
+        told = answer_failure([lesson], "Bash", {"command": command}, "Exit code 144")
+        assert (told is not None) == is_warned
+    assert answer_failure([lesson], "Bash", {"command": "pkill -f server"}, "Exit code 1") is None
+    works = [CallLog("s0"), CallLog("s1").run("pkill -f server; make up", "up")]
+    write(works[0])
+    assert not any(each.warns for each in learn_lessons([log.trace() for log in works]))
+
+
 @pytest.mark.parametrize(
     ("line", "output"),
     [
