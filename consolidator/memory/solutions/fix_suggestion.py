@@ -109,7 +109,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     seen = strip_colours(error)
     is_plain = strip_invisible(seen) == seen  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        number = min(number, len(solution["fixes"]) - 1)
+        number %= len(solution["fixes"])
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])

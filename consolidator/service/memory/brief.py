@@ -454,7 +454,9 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
         by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(answer, situation))
     if by_lesson is not None and answer is not None and answer.lesson.kind not in GENERAL_KINDS:
-        return by_lesson
+        match = answer.lesson.match
+        if "option" not in match or answer.call != match["operation"]:  # which is no whole call
+            return by_lesson
     if (mended := await _find_bound_fix(database, scope, situation, tokens) or by_lesson) is not None:
         return mended
     observed = await _find_observed(database, scope, error)

@@ -419,6 +419,19 @@ async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of
     assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
 
 
+async def test_a_fix_that_is_a_whole_call_comes_before_the_name_of_what_works_without_an_option(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    match = {"kind": "flag", "operation": "git push", "option": "-x"}
+    await keep(database, lesson("rtk bun", "`git push -x` always fails.", kind="always_fails", match=match))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Leave it out.", "git push"))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+    assert "Leave it out" in await ask(database, hook("PostToolUseFailure", error="fatal: something else", **push))
+
+
 async def test_a_check_that_passes_when_it_is_run_again_is_told_however_long_its_error_is(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

@@ -68,7 +68,7 @@ def test_the_one_name_that_took_the_place_of_several_takes_that_of_another_too()
     error = NO_CONTAINER.format("shop-dev")
     told = suggest(solution, error, "Bash", command="docker restart shop-dev")
     assert told.text == "run `docker restart shop-web-1`"
-    assert "worked in 3 of 3" in answer_line(solution, told, error)
+    assert "worked in 3 of 3, in 2 sessions)" in answer_line(solution, told, error)
     gone = suggest(solution, NO_CONTAINER.format("shop-web-1"), "Bash", command="docker restart shop-web-1")
     assert gone.tool is None
     for others in (
