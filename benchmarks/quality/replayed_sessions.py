@@ -37,7 +37,8 @@ _NAMED = re.compile(
 )
 _NOT_RUN = re.compile(r"^(?:\(eval\)|zsh):\d+: no matches found: -", re.MULTILINE)  # zsh, of an option not in quotes
 _ERROR_LINE = re.compile(
-    r"^error: |^error\[|^error TS\d|\bScript not found\b|: error TS\d+:|husky - .* failed", re.MULTILINE
+    r"^error: |^CMake Error[: ]|^error\[|^error TS\d|\bScript not found\b|: error TS\d+:|husky - .* failed",
+    re.MULTILINE,
 )
 
 

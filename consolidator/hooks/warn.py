@@ -92,7 +92,7 @@ def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes
             project = line[1:] if line[1:] in payload else b""
         elif project and line[:1] == b"W":
             words, _, warning = line[1:].partition(b"\t\t")
-            if all(word in payload for word in words.split(b"\t")):
+            if all(any(part in payload for part in word.split(b" or ")) for word in words.split(b"\t")):
                 candidates.append((project, warning))
     return candidates
 
@@ -153,7 +153,9 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
     if kind == "program":
         return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
     if kind == "pattern":
-        return words[0] not in _NO_PATTERNS and any(word[0] == "-" and "=*" in word for word in words)
+        return words[0] not in _NO_PATTERNS and any(map(_is_pattern, words[1:]))
+    if kind == "pkill":
+        return words[0] == kind and "-f" in words and not any("[" in word for word in words)
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
@@ -164,6 +166,15 @@ def _is_match(match: dict[str, str], words: list[str], programs: frozenset[str])
         named = [word.partition("=")[0] for word in options]
         return begin == operation and match.get("option") in named
     return False
+
+
+def _is_pattern(word: str) -> bool:
+    """Tell whether zsh alone takes a word for a pattern: an option's value, or a path with a name in brackets."""
+    if not all(char.isalnum() or char in "_./@+-()[]" for char in word):
+        return word[0] == "-" and "=*" in word
+    name = word.partition("/[")[2].partition("]")[0].strip(".")
+    is_name = len(name) > 1 and name.isalpha() and ("]/" in word or "]." in word)
+    return is_name or ("/(" in word and ")" in word)
 
 
 def _find_run(words: list[str]) -> str | None:
@@ -198,6 +209,8 @@ def split_commands(line: str) -> list[list[str]]:
             at = line.index("\n", at)
         elif char == "&" and (word[-1:] in (">", "<") or after == ">"):
             word, has_word = word + char, True
+        elif not is_quoted and (word[-1:] == "/" if char == "(" else char == ")" and word.count("(") > word.count(")")):
+            word, has_word = word + char, True  # a path that zsh takes for a pattern
         elif char in " \t\n;&|()`":
             if char == "(" and word[-1:] == "=":
                 return []  # an array

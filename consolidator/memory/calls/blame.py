@@ -136,11 +136,16 @@ def _complaints(commands: Sequence[Command], text: str) -> Iterator[tuple[int, i
                 yield match.start(), n
                 break
     for match in _NAMES_WORD.finditer(text):
-        words = {group for pair in _WORD.findall(match[0]) for group in pair if group}
+        words = named_words(match[0])
         for n, command in enumerate(commands):
             if command.program not in _SILENT and not words.isdisjoint(_words_of(command)):
                 yield match.start(), n
                 break
+
+
+def named_words(line: str) -> set[str]:
+    """Return the words that an error names: in quotes, or at its end."""
+    return {group for pair in _WORD.findall(line) for group in pair if group}
 
 
 def _words_of(command: Command) -> Iterator[str]:

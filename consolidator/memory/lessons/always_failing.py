@@ -1,7 +1,8 @@
 """Learns what always fails here: a wrapper, program, flag, skill or root of paths; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
-not there or not understood, explains its failures. Only keys without a success are warned of before a call.
+not there or not understood, explains its failures. A headline that names a value of the case, or is about the place,
+says nothing of a key. Only keys without a success are warned of before a call.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
+from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment
+from consolidator.memory.lessons.segments import QUOTED, Segment
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -31,6 +34,10 @@ MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
+_OF_CASE = re.compile(
+    rf"<(?:value|url)>|not (?:in )?an? (?:\w+ )?(?:repository|work(?:ing )?tree|workspace|project)\b|{NO_FILE.pattern}",
+    re.IGNORECASE,
+)  # of a masked sentence: what it names, or where the call ran, is what is wrong
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
 _KINDS = ("wrapper", "program", "skill", "flag", "path", "lone")  # what explains more comes first
@@ -61,6 +68,7 @@ class _Uses:
     successes: int = 0
     unseen: int = 0  # of these, what only says that something was printed: a pipe hides how it ended
     failures: list[_Failure] = field(default_factory=list)
+    worked_at: str = ""  # of the latest success that was seen
 
 
 def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -> Iterator[Key]:
@@ -98,7 +106,8 @@ def learn_always_failing(history: History) -> list[Lesson]:
     explained: set[tuple[str, int]] = set()
     lessons = []
     for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
-        failures = [failure for failure in uses[key].failures if failure.id not in explained]
+        unexplained = (failure for failure in uses[key].failures if failure.id not in explained)
+        failures = [failure for failure in unexplained if not _is_of_case(history, failure)]
         headline = _find_headline(history, key, uses[key], failures)
         if headline is None:
             continue
@@ -118,8 +127,10 @@ def _collect(history: History) -> dict[Key, _Uses]:
                     continue
                 for key in set(keys_of(session, call, segment)) if outcome is not None else ():
                     if outcome:
+                        is_unseen = segment is not None and segment.piped
                         uses[key].successes += 1
-                        uses[key].unseen += segment is not None and segment.piped
+                        uses[key].unseen += is_unseen
+                        uses[key].worked_at = max(uses[key].worked_at, "" if is_unseen else call.at)
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
     return uses
@@ -128,7 +139,8 @@ def _collect(history: History) -> dict[Key, _Uses]:
 def _is_of_shell(call: TracedCall) -> bool:
     """Whether the shell did not take a line as it was meant: that says nothing of the programs in it."""
     texts = [headline.text for headline in call.headlines]
-    lost = _LOSES_PATH.search(call.line) and any(map(missing_command, texts))
+    own = QUOTED.sub("", call.line.partition("<<")[0])  # what the shell itself reads
+    lost = _LOSES_PATH.search(own) and any(map(missing_command, texts))
     return bool(lost) or any(OF_SHELL.search(text) for text in texts)
 
 
@@ -138,6 +150,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         tool = _find_tool(failures) if uses.successes == 0 else None
         return None if tool is None else f"use {tool}"
     allowed = {"flag": len(failures), "program": uses.unseen}.get(key[0], 0)
+    if max((failure.call.at for failure in failures), default="") < uses.worked_at:
+        return None  # it works now
     needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
         needed_sessions = 1  # the same words with another program worked
@@ -152,12 +166,10 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
             reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-            counts.update({headline.key for headline in reasons if NOT_THERE.search(headline.text)})
+            counts.update({headline.key for headline in reasons if _blames(failure, headline)})
     if not counts.total():
         return None
     headline = most_common(counts)
-    if key[0] in ("wrapper", "program", "flag") and NO_FILE.search(headline) and not headline.startswith("shell: "):
-        return None  # it was the file's that was named
     options = _OPTION.findall(headline)
     is_of_script = any(failure.segment is not None and failure.segment.script for failure in failures)
     if key[0] == "program" and (uses.successes or is_of_script) and not missing_command(headline):
@@ -168,6 +180,22 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
+
+
+def _blames(failure: _Failure, headline: Headline) -> bool:
+    """Whether a line says that what a key names is not there or not understood, and no value of the case."""
+    sentences = [sentence for sentence in headline.key.split(". ") if NOT_THERE.search(sentence)]
+    segment = failure.segment
+    if segment is None or headline.key.startswith("shell: "):
+        return bool(sentences)
+    operands = {word for word in segment.call.split()[1:] if word[0] != "-"} - {*segment.operation.split()}
+    return operands.isdisjoint(named_words(headline.text)) and not all(map(_OF_CASE.search, sentences))
+
+
+def _is_of_case(history: History, failure: _Failure) -> bool:
+    """Whether a failure only shows that a value of the case is not there: it is no evidence of a key."""
+    reasons = [each for each in history.reasons(failure.call) if NOT_THERE.search(each.key)]
+    return bool(reasons) and not any(_blames(failure, reason) for reason in reasons)
 
 
 def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str) -> Lesson:

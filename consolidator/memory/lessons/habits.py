@@ -23,7 +23,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import find_patterns, paths_of
+from consolidator.memory.lessons.segments import find_patterns, kills_own_shell, paths_of
 from consolidator.memory.lessons.trace import NO_MATCHES, POWERSHELL, TracedCall
 from consolidator.models.audience import pluralize
 
@@ -38,9 +38,12 @@ MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is chang
 MAX_TOGETHER = 12
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
+KILLS_SHELL = "pkill -f"
 SHELL_RULES = {  # that hold from the first case on
+    KILLS_SHELL: "`pkill -f NAME` also ends the shell that runs its line, and the rest does not run: write "
+    "`pkill -f '[N]AME'`, its first letter in brackets (exit code 144",
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
-    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?` or `[` (“no matches found”",
+    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
     POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
 }
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
@@ -73,9 +76,14 @@ def learn_habits(history: History) -> list[Lesson]:
 
 def broken_rule(call: TracedCall) -> str | None:
     """Return which of `SHELL_RULES` a call did not keep."""
-    if call.kind == "shell" and call.ok is False and call.value == "sleep":
-        return SLEPT
+    if call.kind == "shell" and call.ok is False and call.value in ("sleep", "pkill"):
+        return SLEPT if call.value == "sleep" else KILLS_SHELL
     return next((headline.key for headline in call.headlines if headline.key in SHELL_RULES), None)
+
+
+def is_against(rule: str, call: TracedCall) -> bool:
+    """Whether a call is of the form that one of `SHELL_RULES` says to fail."""
+    return bool(find_patterns(call.line)) if rule == NO_MATCHES else kills_own_shell(call.segments)
 
 
 def _harness(history: History) -> Iterator[Lesson]:
@@ -134,8 +142,9 @@ def _harness(history: History) -> Iterator[Lesson]:
             f"{SHELL_RULES[rule]} {pluralize(len(cases), 'time')}).",
             1.2 * len(cases.roots),
             failures=len(cases),
-            match={"shell": rule, "kind": "pattern" if rule == NO_MATCHES else rule},
-            warns=rule == NO_MATCHES and not any(call.ok and find_patterns(call.line) for _, call in history.calls()),
+            match={"shell": rule, "kind": {NO_MATCHES: "pattern", KILLS_SHELL: "pkill"}.get(rule, rule)},
+            warns=rule in (NO_MATCHES, KILLS_SHELL)
+            and not any(call.ok and is_against(rule, call) for _, call in history.calls()),
             starts=len(cases.roots) > 1,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -25,9 +25,9 @@ MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
-_QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
+QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
-    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/"
+    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/|/\([a-z][\w-]+\)$"
 )
 MAX_CALL = 160  # characters of a segment as it is shown
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
@@ -35,6 +35,7 @@ _SILENT_WRAPPERS = ("command", "exec", "builtin")
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
+_NAMED_PATH = r"(?<!\()[\w./@+-]*/(?:\[[\w.]*[a-z]{2}[\w.]*\](?=[/.])|\([a-z][\w-]+\))(?:[\w./@+-]|[\[\]()])*"
 _ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # nothing that a shell reads otherwise
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 ASSIGNMENTS = re.compile(r"^(?:\w+=(?:'[^']*'|[^\s'])* )*")
@@ -182,13 +183,21 @@ def _parse_elsewhere(call: str) -> Segment | None:
 
 
 def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
-    """Return where a line has, not in quotes, options whose value is a pattern, as `--include=*.py`, or these words."""
+    """Return where a line has, not in quotes, what only zsh takes for a pattern, or these words.
+
+    That is an option's value, as `--include=*.py`, or a path with a name in brackets, as `app/(shop)/[id].ts`.
+    """
     if len(line) > MAX_SPLIT or "<<" in line:
         return []
-    alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*"])
+    alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*", _NAMED_PATH])
     spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
-    quoted = [match.span() for match in _QUOTED.finditer(line)]
+    quoted = [match.span() for match in QUOTED.finditer(line)]
     return [span for span in spans if not any(start < span.start() < end for start, end in quoted)]
+
+
+def kills_own_shell(segments: Iterable[Segment]) -> bool:
+    """Whether a line ends the processes whose command line has a text that its own shell's has, too."""
+    return any(each.program == "pkill" and "-f" in each.options and "[" not in each.call for each in segments)
 
 
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
@@ -196,7 +205,9 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
 
     None where the word may mean files: that there are none is what the call was about.
     """
-    for word in islice((match[1].strip() for match in NO_MATCH.finditer(text[:MAX_READ])), MAX_PATTERNS):
+    first = next((word for word in line[:MAX_SPLIT].split() if _IS_NAME.search(word) and _ONE_WORD.fullmatch(word)), "")
+    words = ((match[1] or first).strip() for match in NO_MATCH.finditer(text[:MAX_READ]))
+    for word in islice(filter(None, words), MAX_PATTERNS):
         names = [other for other in (word, *line[:MAX_SPLIT].split()) if "*" not in other and _IS_NAME.search(other)]
         names = [name for name in names if name == word or (word in names and _ONE_WORD.fullmatch(name))]
         spans = find_patterns(line, word, *names)

@@ -23,7 +23,7 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.always_failing import is_lone
-from consolidator.memory.lessons.habits import LEFT_BEHIND, NO_REMOTE, SLEPT
+from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
@@ -32,12 +32,14 @@ from consolidator.memory.lessons.segments import (
     Segment,
     find_patterns,
     judge_segments,
+    kills_own_shell,
     paths_of,
     purpose_of,
     quote_pattern,
     split_line,
 )
 from consolidator.memory.lessons.trace import (
+    KILLED,
     NO_MATCHES,
     POWERSHELL,
     REFUSAL,
@@ -70,7 +72,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
-        if lesson.warns and lesson.match.get("kind") == "pattern" and find_patterns(line or ""):
+        kind = lesson.match.get("kind") if lesson.warns else None
+        if (kind == "pattern" and find_patterns(line or "")) or (kind == "pkill" and kills_own_shell(segments)):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
             for segment in segments:
@@ -113,7 +116,7 @@ def answer_failure(
     if line is None:
         return next(_answers_of_tool(all_lessons, tool, arguments, error, project), None)
     segments, place = split_line(line, directory)
-    if (answer := _answer_of_rule(all_lessons, line, error)) is not None:
+    if (answer := _answer_of_rule(all_lessons, segments, line, error)) is not None:
         return answer
     if project and (answer := _answer_of_folder(all_lessons, segments, line, directory, error, project)) is not None:
         return answer
@@ -130,8 +133,8 @@ def answer_failure(
     return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)
 
 
-def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None:
-    """Return what to make of a call that sleeps first, or that zsh or PowerShell does not read as sh does."""
+def _answer_of_rule(lessons: list[Lesson], segments: list[Segment], line: str, error: str) -> Told | None:
+    """Return what to make of a call that sleeps first, ends its shell, or that zsh or PowerShell reads otherwise."""
     rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
     refusal = REFUSAL.match(error)
     if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
@@ -140,6 +143,8 @@ def _answer_of_rule(lessons: list[Lesson], line: str, error: str) -> Told | None
     if POWERSHELL in rules and NOT_SH.search(error):
         cure = " Pipe a here-string (@'…'@) instead, or give the code as an argument." if "<<" in line else ""
         return Told(rules[POWERSHELL], rules[POWERSHELL].line + cure)
+    if KILLS_SHELL in rules and KILLED.match(error) and kills_own_shell(segments):
+        return Told(rules[KILLS_SHELL], rules[KILLS_SHELL].line)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
         return None
@@ -321,7 +326,10 @@ def _skill(tool: str, arguments: Any) -> str | None:
 
 
 def warning_words(lesson: Lesson) -> tuple[str, ...]:
-    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing."""
+    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing.
+
+    Of words with " or " between them one is enough.
+    """
     match = lesson.match
     kind = match.get("kind")
     if not lesson.warns:
@@ -329,7 +337,9 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "wrapper":
         return match["wrapper"], match["program"]
     if kind == "pattern":
-        return ("=*",)
+        return ("=* or /( or /[",)
+    if kind == "pkill":
+        return "pkill", "-f"
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

@@ -21,13 +21,20 @@ from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
-from consolidator.memory.lessons.segments import Segment, judge_segments, parse_segments, quote_pattern, split_line
+from consolidator.memory.lessons.segments import (
+    Segment,
+    judge_segments,
+    kills_own_shell,
+    parse_segments,
+    quote_pattern,
+    split_line,
+)
 from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.memory.solutions.line_kinds import NO_MATCH, NOT_SH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t16"
+TRACE_VERSION = "t17"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -46,6 +53,7 @@ REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: th
     r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
 NO_MATCHES, POWERSHELL = "shell: no matches found", "shell: powershell"
+KILLED = re.compile(r"\s*(?:Error: )?Exit code 14[34]\b")  # a shell that a signal ended
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
@@ -80,7 +88,8 @@ class TracedCall:
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
     # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
-    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says.
+    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says; "pkill" where a line
+    # ended its own shell.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -225,21 +234,21 @@ class TraceFold:
         is_unquoted = (not call.ok or NO_MATCH.match(text) is not None) and quote_pattern(line, text) is not None
         if masked := masked or (call.ok and is_unquoted):
             traced.ok = False
-        if traced.ok is not None:
-            outcomes = judge_segments(segments, line, call.ok, text, masked)
-            is_hostile = True in outcomes and line_harm(line, self._start) is not None
-            segments = [
-                replace(
-                    segment,
-                    ok=outcome,
-                    call=self._redact(segment.call),
-                    prefix=self._redact(segment.prefix),
-                    operation=self._redact(segment.operation) if segment.script else segment.operation,
-                    script=self._redact(segment.script),
-                    is_hostile=is_hostile,
-                )
-                for segment, outcome in zip(segments, outcomes, strict=True)
-            ]
+        is_seen = traced.ok is not None
+        outcomes = judge_segments(segments, line, call.ok, text, masked) if is_seen else [None] * len(segments)
+        is_hostile = True in outcomes and line_harm(line, self._start) is not None
+        segments = [
+            replace(
+                segment,
+                ok=outcome,
+                call=self._redact(segment.call),
+                prefix=self._redact(segment.prefix),
+                operation=self._redact(segment.operation) if segment.script else segment.operation,
+                script=self._redact(segment.script),
+                is_hostile=is_hostile,
+            )
+            for segment, outcome in zip(segments, outcomes, strict=True)
+        ]
         traced.segments = segments
         acting = [segment for segment in segments if not segment.is_trivial]
         if traced.ok is False:
@@ -249,6 +258,8 @@ class TraceFold:
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
+        if traced.ok is False and KILLED.match(text) and kills_own_shell(segments):
+            traced.value = "pkill"
         if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
         elif traced.ok is False and NOT_SH.search(text):

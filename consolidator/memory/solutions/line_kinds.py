@@ -90,7 +90,7 @@ _DECISIVE = (  # of a program, its options and names: two such failures say as m
     r"no such (?:sub-?)?command",
     r"(?:script|command) not found|missing script|no task \S+ found|failed to spawn: (?=[`'\"])",
     r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
-    r"is not recogni[sz]ed as|does not exist",
+    r"is not recogni[sz]ed as|does not exist|is not a (?:tty|terminal)\b",
 )
 _MISSING = (
     r"unrecogni[sz]ed|unknown|unexpected argument|not understood|is not recogni[sz]ed",
@@ -106,7 +106,11 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
     re.MULTILINE,
     stems="would |[warn] code|diff in |+++ ",
 )
-NO_MATCH = lazy_regex(r"^(?:\(eval\)|zsh)(?::\d+)?: no matches found: (.+)$", re.MULTILINE)  # zsh, of a pattern
+NO_MATCH = lazy_regex(  # zsh, of a pattern, which it does not always name
+    r"^(?:\(eval\)|zsh)(?::\d+)?: (?:(?:no matches found|bad pattern): (.+)|(?:missing delimiter for '.' glob qualifier"
+    r"|unknown (?:file attribute|user|group|sort specifier)|number expected|end of string)\b.*)$",
+    re.MULTILINE,
+)
 NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, and `&&` in its old versions
     r"Missing file specification after redirection operator|'(?:&&|\|\|)' is not a valid statement separator"
     r"|: A parameter cannot be found that matches parameter name '[a-z]{1,3}'"
@@ -114,7 +118,9 @@ NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, a
 OF_SHELL = lazy_regex(  # of a line, not a program
     r"^shell: no matches found$|^shell: powershell$|(?:^|: )=\S* not found$|: read-only variable: "
 )
-NO_FILE = lazy_regex(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
+NO_FILE = lazy_regex(
+    r"no such file|(?:file|path|directory)(?: ['\"`][^'\"`]*['\"`])? does not exist|\bENOENT\b", re.IGNORECASE
+)
 NOTHING_ADDED = lazy_regex(r"^fatal: pathspec .* did not match any files$|^The following paths are ignored by", re.M)
 NO_FOLDER = lazy_regex(  # a `cd` failed, so nothing after it ran
     r"^(?:\(eval\):|\S*sh: ?(?:(?:line )?\d+: )?)?cd(?::\d+)?: \S", re.MULTILINE

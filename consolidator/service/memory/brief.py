@@ -170,6 +170,11 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     about_prompt = await _items_for_prompt(database, scope, situation) if situation.text else []
     facts = await _load_facts(database, scope)
     by_id = await load_lessons(database, scope)
+    told = {lesson.key for lesson in by_id.values() if lesson.starts}
+    for id, lesson in (await load_shell_rules(database, scope)).items():  # of the shell and client that the agent has
+        if lesson.starts and lesson.key not in told and scope.agent in lesson.agents:
+            by_id[id] = lesson
+            told.add(lesson.key)
     if scope.peer == OWNER:
         marked = await asyncio.to_thread(mark_contradictions, by_id.values(), situation.place or scope.project or "")
         by_id = dict(zip(by_id, marked, strict=True))
@@ -450,7 +455,9 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
         by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(answer, situation))
     if by_lesson is not None and answer is not None and answer.lesson.kind not in GENERAL_KINDS:
-        return by_lesson
+        match = answer.lesson.match
+        if "option" not in match or answer.call != match["operation"]:  # which is no whole call
+            return by_lesson
     if (mended := await _find_bound_fix(database, scope, situation, tokens) or by_lesson) is not None:
         return mended
     observed = await _find_observed(database, scope, error)

@@ -64,7 +64,6 @@ async def load_lessons(
 
 async def load_shell_rules(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
     """Return what the person's shell refused in any project: a shell and a client are of the machine.
-
     Whoever may see one project alone is told nothing that others taught.
     """
     if scope.project_alone:
@@ -152,11 +151,14 @@ def _friction_of(row: SolutionRow) -> LessonRow:
 
 
 def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
-    """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
+    """Whether a lesson is about a solution's error, or says the call that resolved it, or what is done about it."""
     fixes: list[dict[str, Any]] = row.body["fixes"]
     resolving, error = str(fixes[0].get("resolving") or "") if fixes else "", _masked(row.headline)
+    signature = row.fingerprint.partition("|")[2]
     return any(
-        (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
+        (resolving and (resolving == lesson.instead or resolving in lesson.line))
+        or error in _masked(lesson.line)
+        or signature == str(lesson.match.get("headline")).partition(": ")[2]
         for lesson in lessons
         if lesson.key != OTHERS  # that a call is often run does not say what it mends
     )

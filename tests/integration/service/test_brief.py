@@ -115,7 +115,9 @@ async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(d
 
 
 def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
-    row = cast(SolutionRow, SimpleNamespace(body={"fixes": [{"resolving": "dune tidy"}]}, headline="it is untidy"))
+    fields = {"body": {"fixes": [{"resolving": "dune tidy"}]}, "headline": "it is untidy"}
+    row = cast(SolutionRow, SimpleNamespace(**fields, fingerprint="v1:sh:dune|it is <value>"))
+    assert is_said(row, [lesson("dune", "`dune` fails.", match={"headline": "dune: it is <value>"})])
     assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
     assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
@@ -417,6 +419,19 @@ async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of
     assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
 
 
+async def test_a_fix_that_is_a_whole_call_comes_before_the_name_of_what_works_without_an_option(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    match = {"kind": "flag", "operation": "git push", "option": "-x"}
+    await keep(database, lesson("rtk bun", "`git push -x` always fails.", kind="always_fails", match=match))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Leave it out.", "git push"))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+    assert "Leave it out" in await ask(database, hook("PostToolUseFailure", error="fatal: something else", **push))
+
+
 async def test_a_check_that_passes_when_it_is_run_again_is_told_however_long_its_error_is(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
@@ -450,11 +465,18 @@ async def test_what_a_persons_shell_refused_in_one_project_is_told_in_another_an
 ) -> None:
     """I16."""
     rule = {"shell": NO_MATCHES, "kind": "pattern"}
-    await keep(database, lesson("zsh", "The shell is zsh: quote it.", kind="harness", match=rule))
+    zsh = lesson("zsh", "The shell is zsh: quote it.", kind="harness", match=rule, agents=("claude-code",))
+    await keep(database, zsh)
+    await keep(database, replace(zsh, line="The shell is zsh: seen once.", starts=False), project="/work/third")
     other = MemoryScope("claude-code", "/work/other")
     situation = {"tool": "Bash", "arguments": {"command": "find . -name *.py"}, "text": "zsh: no matches found: *.py"}
     assert "`find . -name '*.py'`" in await tell(database, "failure", other, **situation)
-    assert await tell(database, scope=other) == ""
+    for project in ("/work/other", "/work/third"):
+        start = await tell(database, scope=replace(other, project=project))
+        assert start.count("The shell is zsh") == start.count("quote it") == 1
+    assert await tell(database, scope=replace(other, agent="codex")) == ""  # which may have another shell
+    assert await tell(database, scope=replace(other, peer="eve")) == ""
+    assert await tell(database, scope=replace(other, project_alone=True)) == ""
     assert await tell(database, "failure", replace(other, peer="eve"), **situation) == ""
     assert await tell(database, "failure", replace(other, project_alone=True), **situation) == ""
 

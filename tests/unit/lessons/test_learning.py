@@ -213,6 +213,39 @@ def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     assert [lesson.match["kind"] for lesson in lessons] == ["program"]
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("git status -sb", "fatal: not a git repository (or any of the parent directories): .git"),
+        ("docker exec -it web ls", "Error response from daemon: No such container: web"),
+        ("cmake --build out", "CMake Error: The source directory '/src' does not exist."),
+        ("mysql shop", "ERROR 1049 (42000): Unknown database 'shop'"),
+    ],
+)
+def test_a_place_or_a_value_that_is_not_there_is_no_fault_of_an_option_or_a_program(line: str, error: str) -> None:
+    assert of_kind(learn(4, lambda log: log.fail(line, error)), "always_fails") == []
+
+
+def test_only_failures_that_blame_an_option_count() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("docker exec -it shop ls", "Error response from daemon: No such container: shop")
+        log.fail("docker exec -it web ls", "the input device is not a TTY.  If on a PC, try 'winpty'")
+        log.run("docker exec web ls", "a")
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert lesson.line == (
+        "`docker exec -it` always fails here (2 of 2: the input device is not a TTY); `docker exec` then worked."
+    )
+
+
+def test_what_works_now_is_not_told_to_fail() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cat -A notes.txt", "cat: illegal option -- A") if log.name < "s3" else log.run("cat -A notes.txt")
+
+    assert of_kind(learn_in_turn(3, write), "always_fails")
+    assert of_kind(learn_in_turn(4, write), "always_fails") == []
+
+
 def test_a_wrong_root_is_told_with_the_one_where_the_files_are() -> None:
     wrong, error = HOME.replace("/shop", "-shop"), "File does not exist."
 
@@ -1054,8 +1087,8 @@ def test_what_shows_the_same_file_takes_the_place_of_a_missing_program() -> None
 
 def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took_it() -> None:
     def write(log: CallLog) -> None:
-        log.fail("python - <<'PY'\nprint(1)\nPY", "zsh:1: command not found: python")
-        log.run("python3 - <<'PY'\nprint(1)\nPY", "1")
+        log.fail("python - <<'PY'\nfor path in a:\n  path=b\nPY", "zsh:1: command not found: python")
+        log.run("python3 - <<'PY'\nfor path in a:\n  path=b\nPY", "1")
 
     (lesson,) = of_kind(learn(1, write), "always_fails")
     assert lesson.line.endswith("command not found: python); `python3` then worked.")
@@ -1134,7 +1167,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     lessons = learn(2, write)
     (lesson,) = of_kind(lessons, "harness")
     assert (lesson.failures, lesson.starts, of_kind(lessons, "always_fails")) == (4, True, [])
-    assert "The shell is zsh: quote a word with `*`, `?` or `[`" in lesson.line
+    assert "The shell is zsh: quote a word with `*`, `?`, `[` or `(`" in lesson.line
     told = answer_failure(lessons, "Bash", {"command": "gh api a/b?ref=c -q x"}, f"{UNMATCHED_WORD}a/b?ref=c")
     assert told is not None
     assert told.call == "gh api 'a/b?ref=c' -q x"
@@ -1147,11 +1180,21 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     assert told.call == "grep -n a '--include=*.py' '--include=*.md' ."
     assert of_kind(learn(2, lambda log: log.fail("ls *.yaml", f"{UNMATCHED_WORD}*.yaml")), "harness") == []
     include: dict[str, object] = {"tool_name": "Bash", "cwd": HOME}
-    for command, is_warned in [("cd a; grep -rn b --include=*.ts .", True), ("grep b --include='*.ts' .", False)]:
+    for command, is_warned in [
+        ("cd a; grep -rn b --include=*.ts .", True),
+        ("grep b --include='*.ts' .", False),
+        ("cd app && sed -n 1,9p src/(shop)/a.ts | head", True),
+        ("ls -l src/app/(shop); ls", True),
+        ("cat src/[slug]/a.ts src/b.ts", True),
+        ("cat src/[...slug].ts", True),
+        ("cat 'src/(shop)/a.ts' \"src/[slug]/a.ts\"", False),
+        ("FILE=src/[slug]/a.ts make; ls src/[a-z]/b src/[slug]/*.ts", False),
+        ("(cd src/ && ls); echo $(ls src/) $(pwd)/a", False),
+    ]:
         include["tool_input"] = {"command": command}
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
         assert concerns(dict(lesson.match), HOME, include) == is_warned
-        assert not is_warned or all(word in command for word in warning_words(lesson))
+        assert not is_warned or any(word in command for word in warning_words(lesson)[0].split(" or "))
     two = {"command": "cat app/(shop)/a.ts app/(shop)/b.ts"}
     told = answer_failure(lessons, "Bash", two, f"{UNMATCHED_WORD}app/(shop)/a.ts")
     assert told is not None
@@ -1162,6 +1205,11 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
     told = answer_failure(lessons, "Bash", {"command": beside}, f"{UNMATCHED_WORD}app/[id]/a")
     assert told is not None
     assert told.call == beside.replace(" app/[id]/a", " 'app/[id]/a'")
+    for error in ("missing delimiter for 'u' glob qualifier", "unknown file attribute: h", "number expected"):
+        told = answer_failure(lessons, "Bash", {"command": "ls -l app/(public)"}, f"zsh:1: {error}")
+        assert told is not None
+        assert told.call == "ls -l 'app/(public)'"
+        assert answer_failure(lessons, "Bash", {"command": "ls -l *(u)"}, f"zsh:1: {error}") is None
     for word in ("conf/*.yaml", "(a|b)/c"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
@@ -1179,6 +1227,14 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
 )
 def test_what_the_shell_makes_of_a_line_says_nothing_of_its_programs(line: str, error: str) -> None:
     assert of_kind(learn(4, lambda log: log.fail(line, error)), "always_fails") == []
+
+
+def test_a_shell_that_took_such_a_word_as_it_is_is_not_warned_of() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cat src/[id].ts", f"{UNMATCHED_WORD}src/[id].ts").run("setopt nonomatch; cat src/[id].ts", "a")
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert not lesson.warns
 
 
 def test_a_refusal_that_names_a_tool_is_a_rule_from_its_first_cure_on() -> None:
@@ -1208,6 +1264,31 @@ def test_a_call_that_sleeps_first_is_answered_without_that() -> None:
     told = answer_failure(lessons, "Bash", {"command": "sleep 9 && make state 2>&1"}, blocked)
     assert told is not None
     assert told.call == "make state 2>&1"
+
+
+def test_a_line_that_ends_its_own_shell_is_told_of_unless_one_ever_worked() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pkill -f 'run_all.sh' 2>/dev/null; sleep 1; make up", "Exit code 144", ok=False)
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert (lesson.failures, lesson.warns, lesson.starts) == (2, True, True)
+    for command, is_warned in [
+        ("sudo pkill -f server; make up", True),
+        ("cd a && pkill -9 -f 'my server' || true", True),
+        ("pkill -f '[s]erver'; make up", False),
+        ("pkill server; grep -f a b", False),
+        ("echo 'pkill -f server'", False),
+    ]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+        assert not is_warned or all(word in command for word in warning_words(lesson))
+        told = answer_failure([lesson], "Bash", {"command": command}, "Exit code 144")
+        assert (told is not None) == is_warned
+    assert answer_failure([lesson], "Bash", {"command": "pkill -f server"}, "Exit code 1") is None
+    works = [CallLog("s0"), CallLog("s1").run("pkill -f server; make up", "up")]
+    write(works[0])
+    assert not any(each.warns for each in learn_lessons([log.trace() for log in works]))
 
 
 @pytest.mark.parametrize(
