@@ -13,10 +13,9 @@ from typing import Any
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
-from consolidator.memory.facts.candidates import Candidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, SessionContext, read_steering
 from consolidator.memory.facts.remembered import read_forgetting
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.steering import read_steering
 from consolidator.memory.lessons.trace import TraceFold
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.recall.episodes import Episode, extract_episode

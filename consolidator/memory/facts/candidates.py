@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import peer_of_stranger
 from consolidator.models.event import Event
-from consolidator.models.fact import Assertion
-from consolidator.models.session import SessionRow, SteerOutcome
+from consolidator.models.fact import Assertion, CitedCandidateRow
+from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow, SteerCounts, SteerOutcome, SteerRow, TaskOutcomeRow
 
 if TYPE_CHECKING:
     from consolidator.memory.facts.questions.transcript import TranscriptLine
@@ -180,3 +181,27 @@ def is_quote_in(quote: str, text: str) -> bool:
 
 def _normalize(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip().casefold()
+
+
+_OUTCOMES: dict[str, SteerOutcome] = {"success": "succeeded", "failure": "failed"}  # any other one tells nothing
+
+
+def read_steering(event: Event, session_id: str) -> SteerRow | TaskOutcomeRow | None:
+    """Return the steer or the end of a task that an event is; None for all other events.
+
+    Each is read from its one event, so that their order and the nights between are the same. Which task a steer was
+    given in, and how that task ended later, tells whether the steer helped.
+    """
+    if event.type is EventType.USER_MESSAGE and event.data.get("mode") == "steer" and event.is_persons_word:
+        return SteerRow(session_id, event.seq, hash_texts(event.task_id) if event.task_id else None)
+    if event.type is EventType.TASK_END and (task := event.task_id or str(event.data.get("task_id") or "")):
+        outcome = _OUTCOMES.get(str(event.data.get("outcome")), "unknown")
+        return TaskOutcomeRow(session_id, event.seq, hash_texts(task), outcome)
+    return None
+
+
+def count_steers(candidates: Iterable[Candidate | CitedCandidateRow]) -> SteerCounts:
+    """Count the steers among candidates; what several candidates read in one steer counts once."""
+    outcomes = {(cited.session_id, cited.seq): cited.steer for cited in candidates if cited.steer is not None}
+    values = list(outcomes.values())
+    return SteerCounts(len(values), values.count("succeeded"), values.count("failed"))

@@ -17,13 +17,13 @@ from consolidator.memory.facts.candidates import (
     EXPLICIT_EXTRACTORS,
     TRUST_RANK,
     Candidate,
+    count_steers,
     hash_texts,
     trust_tier,
 )
 from consolidator.memory.facts.endings import drop_ended
 from consolidator.memory.facts.instructions import is_same_order, order_key
 from consolidator.memory.facts.relations import canonical_relation
-from consolidator.memory.facts.steering import count_steers
 from consolidator.models.fact import UNKNOWN_START, Assertion, CorrectionRow, SupersededReason
 
 _CODE = re.compile(r"`[^`\n]+`")

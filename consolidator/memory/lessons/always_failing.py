@@ -188,7 +188,8 @@ def _blames(failure: _Failure, headline: Headline) -> bool:
     segment = failure.segment
     if segment is None or headline.key.startswith("shell: "):
         return bool(sentences)
-    operands = {word for word in segment.call.split()[1:] if word[0] != "-"} - {*segment.operation.split()}
+    words = (word for word in segment.call.split()[1:] if word[0] != "-")
+    operands = {word for word in words if word.rpartition("/")[2] not in segment.operation.split()}
     return operands.isdisjoint(named_words(headline.text)) and not all(map(_OF_CASE.search, sentences))
 
 

@@ -12,8 +12,8 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
+from consolidator.memory.facts.candidates import count_steers
 from consolidator.memory.facts.corrections import is_correction
-from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
