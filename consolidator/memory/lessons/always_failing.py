@@ -34,6 +34,7 @@ MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
+_SPEAKER = re.compile(r"^(?:\S+: )?<value>: (?=(?:error|fatal)\b)")  # a script's own file
 _OF_CASE = re.compile(
     rf"<(?:value|url)>|not (?:in )?an? (?:\w+ )?(?:repository|work(?:ing )?tree|workspace|project)\b|{NO_FILE.pattern}",
     re.IGNORECASE,
@@ -184,7 +185,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
 
 def _blames(failure: _Failure, headline: Headline) -> bool:
     """Whether a line says that what a key names is not there or not understood, and no value of the case."""
-    sentences = [sentence for sentence in headline.key.split(". ") if NOT_THERE.search(sentence)]
+    said = _SPEAKER.sub("", headline.key)
+    sentences = [sentence for sentence in said.split(". ") if NOT_THERE.search(sentence)]
     segment = failure.segment
     if segment is None or headline.key.startswith("shell: "):
         return bool(sentences)
