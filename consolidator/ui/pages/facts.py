@@ -55,7 +55,7 @@ async def show_facts(page: PageRequest) -> Response:
     rows = await facts.list_facts(database, selected, viewer=viewer)
     first = await find_first_fact(database, viewer=viewer)
     return page.show(
-        "facts.html",
+        "memory/facts.html",
         filters=filters,
         kinds=KINDS,
         trusts=TRUST,
@@ -78,7 +78,7 @@ async def show_memory(page: PageRequest) -> Response:
             before = replaced
     evidence = explanation["evidence"][:QUOTES]
     return page.show(
-        "memory.html",
+        "memory/memory.html",
         memory=explanation,
         proofs=list(zip(evidence, await find_places(database, evidence, viewer=viewer), strict=True)),
         row=row,
@@ -170,7 +170,7 @@ async def show_rules(page: PageRequest) -> Response:
         viewer=viewer,
     )
     return page.show(
-        "rules.html",
+        "memory/rules.html",
         filters=filters,
         **page.list_values(of, proposals, proposals.position),
     )

@@ -52,7 +52,7 @@ async def show_helped(page: PageRequest) -> Response:
     weeks = [row_of.get(monday, WeekRow(monday, *(0,) * 8)) for monday in mondays]
     marks = [(LEFT + (WIDTH - LEFT) * number / count, monday) for number, monday in enumerate(mondays)]
     return page.show(
-        "helped.html",
+        "memory/helped.html",
         charts=draw_weeks(weeks) if rows else [],
         weeks=rows,
         marks=[mark for number, mark in enumerate(marks) if number % max(1, count // 6) == 0],

@@ -73,7 +73,7 @@ async def show_nights(page: PageRequest) -> Response:
     missed = [night for week in calendar for night in week if night.state == "missed"]
     values: dict[str, Any] = {"zone": zone.key, "summarize": summarize, "summarized": SUMMARIZED_JOBS}
     values |= page.list_values("runs", latest, latest.position)
-    return page.show("nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
+    return page.show("nights/nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
 
 
 def make_calendar(
@@ -149,7 +149,7 @@ async def show_night(page: PageRequest) -> Response:
     )
 
     return page.show(
-        "night.html",
+        "nights/night.html",
         run=run,
         seen=seen,
         bars=bars,
@@ -189,7 +189,7 @@ async def show_system(page: PageRequest) -> Response:
     """Show the state of the installation."""
     services = page.services
     system = await load_system(services.database, services.settings, viewer=page.viewer)
-    return page.show("system.html", system=system)
+    return page.show("nights/system.html", system=system)
 
 
 SYSTEM = PageModule(Entry("/system", "Health and settings"), (route("/system", show_system),))

@@ -29,7 +29,7 @@ async def show_procedures(page: PageRequest) -> Response:
     selected = make_filter(ProcedureFilter, filters, page.read_cursor(of, *PROCEDURE_POSITION))
     rows = await list_procedures(page.database, selected, viewer=page.viewer)
     shown = [(row, success_interval(row)) for row in rows]
-    return page.show("procedures.html", filters=filters, **page.list_values(of, shown, rows.position))
+    return page.show("memory/procedures.html", filters=filters, **page.list_values(of, shown, rows.position))
 
 
 async def show_procedure(page: PageRequest) -> Response:
@@ -42,7 +42,7 @@ async def show_procedure(page: PageRequest) -> Response:
     habits = LessonFilter(project=row.project, kinds=["follow_up"]) if row.project and commands else None
     lessons = await list_lessons(page.database, habits, viewer=page.viewer) if habits else []
     return page.show(
-        "procedure.html",
+        "memory/procedure.html",
         edited=[habit.body["match"]["files"] for habit in lessons if any(habit.key in text for text in commands)],
         memory=explanation,
         row=row,
@@ -85,7 +85,7 @@ async def show_solutions(page: PageRequest) -> Response:
     of = f"solutions {filters}"
     selected = make_filter(SolutionFilter, filters, page.read_cursor(of, *SOLUTION_POSITION))
     rows = await list_solutions(page.database, selected, viewer=page.viewer)
-    return page.show("solutions.html", filters=filters, **page.list_values(of, rows, rows.position))
+    return page.show("memory/solutions.html", filters=filters, **page.list_values(of, rows, rows.position))
 
 
 async def show_solution(page: PageRequest) -> Response:
@@ -96,7 +96,7 @@ async def show_solution(page: PageRequest) -> Response:
     listed = [(proof, was_known) for _, proof, was_known in moments[:LISTED]]
     places = await find_places(page.database, [proof for proof, _ in listed], read=0, viewer=page.viewer)
     return page.show(
-        "solution.html",
+        "memory/solution.html",
         memory=explanation,
         row=row,
         moments=moments,

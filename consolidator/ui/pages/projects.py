@@ -25,10 +25,10 @@ async def show_projects(page: PageRequest) -> Response:
     database, viewer = page.database, page.viewer
     project = page.read_filter("project")["project"]
     if project is None:
-        return page.show("projects.html", rows=await list_projects(database, viewer=viewer))
+        return page.show("memory/projects.html", rows=await list_projects(database, viewer=viewer))
     memory = await load_project(database, project, viewer=viewer)
     quotes = await load_quotes(database, memory.facts, memory.failures, viewer=viewer)
-    return page.show("project.html", project=project, memory=memory, quotes=quotes)
+    return page.show("memory/project.html", project=project, memory=memory, quotes=quotes)
 
 
 PROJECTS = PageModule(Entry("/projects", "Projects"), (route("/projects", show_projects),))
@@ -56,7 +56,7 @@ async def show_brief(page: PageRequest) -> Response:
     if text or not needs_text:
         preview = await preview_brief(database, moment, MemoryScope(filters["agent"], project), called, viewer=viewer)
     return page.show(
-        "brief.html",
+        "memory/brief.html",
         filters=filters,
         name=name,
         moments=MOMENTS,
@@ -92,7 +92,7 @@ async def show_search(page: PageRequest) -> Response:
             ("Errors with a fix", "/solutions/", [(row.id, str(row.body["line"]), row.project) for row in solutions]),
             ("Procedures", "/procedures/", [(row.id, row.title, row.project) for row in procedures]),
         ]
-    template = "search_results.html" if filters["part"] else "search.html"
+    template = "memory/search_results.html" if filters["part"] else "memory/search.html"
     return page.show(template, query=query, kinds=[kind for kind in kinds if kind[2]])
 
 
@@ -121,7 +121,7 @@ async def show_recall(page: PageRequest) -> Response:
             settings=services.settings,
             viewer=viewer,
         )
-    return page.show("recall.html", filters=filters, answer=answer, floor=FLOOR, tokens=DEFAULT_TOKEN_BUDGET)
+    return page.show("memory/recall.html", filters=filters, answer=answer, floor=FLOOR, tokens=DEFAULT_TOKEN_BUDGET)
 
 
 def _read_tokens(text: str | None) -> int:

@@ -77,7 +77,7 @@ def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
     environment = page.services.environment
     html = ""
     if entry is not None:
-        macro = environment.get_template("conversation.html").module.said  # type: ignore[attr-defined]
+        macro = environment.get_template("sessions/conversation.html").module.said  # type: ignore[attr-defined]
         html = str(macro(PREFIX, item.session_id, entry))
     closes = item.came_in_pieces or item.message_id is not None
     return _frame("event", json.dumps({"html": html, "closes": closes, "void": item.kind == "void"}), cursor)
@@ -128,7 +128,7 @@ async def show_sessions(page: PageRequest) -> Response:
             viewer=viewer,
         )
         hits = [(item, item.events[0]) for item in answer.items if item.events]
-        return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=hits)
+        return page.show("sessions/sessions.html", filters=filters, statuses=STATUSES, hits=hits)
 
     selection = SessionFilter(
         agent=filters["agent"],
@@ -145,7 +145,7 @@ async def show_sessions(page: PageRequest) -> Response:
     rows = _to_rows(page, listed)
     last = None if listed.next is None else [listed.next.at.isoformat(), listed.next.id]
     values = page.list_values(of, rows, last)
-    return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=None, **values)
+    return page.show("sessions/sessions.html", filters=filters, statuses=STATUSES, hits=None, **values)
 
 
 def _to_rows(page: PageRequest, listed: listing.SessionPage) -> list[tuple[SessionRow, str | None, str]]:
@@ -192,7 +192,7 @@ async def show_session(page: PageRequest) -> Response:
     entries = fold_entries(events)
 
     return page.show(
-        "session.html",
+        "sessions/session.html",
         details=details,
         session=session,
         entries=entries,
@@ -218,7 +218,9 @@ async def show_picture(page: PageRequest) -> Response:
     )
     waterfall = draw_waterfall(outline.rows, outline.taught)
     names = {row.id: number for number, row in enumerate({row.id: row for row in outline.taught}.values(), 1)}
-    return page.show("picture.html", session=outline.session, waterfall=waterfall, taught=outline.taught, names=names)
+    return page.show(
+        "sessions/picture.html", session=outline.session, waterfall=waterfall, taught=outline.taught, names=names
+    )
 
 
 async def _show_at(page: PageRequest, details: listing.SessionDetails, at: int) -> Response:
@@ -232,7 +234,7 @@ async def _show_at(page: PageRequest, details: listing.SessionDetails, at: int) 
     entries = fold_entries(event for event in events if event.seq <= shown.at)
     parts = [] if shown.context is None else _to_parts(shown.context.messages)
     return page.show(
-        "replay.html",
+        "sessions/replay.html",
         details=details,
         session=session,
         at=shown.at,
@@ -330,7 +332,7 @@ async def show_comparison(page: PageRequest) -> Response:
         pair = await compare_pair(page.database, filters["left"], filters["right"] or "", viewer=page.viewer)
     turns = list(pair.comparison.turns if filters["all"] else pair.comparison.differences()) if pair else []
     return page.show(
-        "compare.html",
+        "sessions/compare.html",
         filters=filters,
         pair=pair,
         turns=turns[:MAX_TURNS],
