@@ -328,7 +328,7 @@ EXTRACTORS = ("facts", "procedures", "solutions")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFilter:
+class BackfillFilter:
     """Which sessions a backfill is about, and what of them it derives."""
 
     session: str | None = None

@@ -21,7 +21,7 @@ from consolidator.service.database import Database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.nights import runs
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.nights.runs import ListedRun, RevisionSummaryRow, SessionFilter, run_backfill
+from consolidator.service.nights.runs import BackfillFilter, ListedRun, RevisionSummaryRow, run_backfill
 from consolidator.service.requests import Answer
 
 router = APIRouter(tags=["nights"])
@@ -171,7 +171,7 @@ async def backfill(call: Writing, body: NewBackfill) -> Response:
 
     The same request resumes a run of it that was interrupted.
     """
-    selection = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
+    selection = BackfillFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
     return await _start(call, lambda on: run_backfill(on, selection, model=body.model))
 
 

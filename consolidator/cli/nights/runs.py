@@ -26,9 +26,9 @@ from consolidator.service.nights.runs import (
     EXTRACTORS,
     JOBS,
     MANUAL_JOBS,
+    BackfillFilter,
     Job,
     JobContext,
-    SessionFilter,
     compare_revision,
     discard_revision,
     list_revisions,
@@ -308,11 +308,11 @@ class SelectionOptions:
         False
     )
 
-    def to_filter(self, now: datetime) -> SessionFilter:
+    def to_filter(self, now: datetime) -> BackfillFilter:
         """Return the filter. Raises UsageError for a time that is none."""
         since, until = parse_moment(self.since, now), parse_moment(self.until, now)
         times = (self.since, self.until)
-        return SessionFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
+        return BackfillFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
 
 
 def backfill_command(

@@ -26,9 +26,9 @@ from consolidator.jobs.consolidation.persistence import (
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import learn_windows, safe_point_finder
 from consolidator.jobs.ledger import (
+    BackfillFilter,
     JobContext,
     Ledger,
-    SessionFilter,
     Unit,
     record_progress,
     recorded_run,
@@ -55,7 +55,7 @@ from consolidator.store.sessions import sessions
 class Backfill(JobContext):
     """A backfill of some sessions."""
 
-    session_filter: SessionFilter = field(default_factory=SessionFilter)
+    session_filter: BackfillFilter = field(default_factory=BackfillFilter)
     problems: list[str] = field(default_factory=list)  # events that cannot be read, in a rehearsal
 
     async def _find_sessions(self) -> list[MatchingSession]:

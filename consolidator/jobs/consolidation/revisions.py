@@ -15,7 +15,7 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import ReadWindow, WatermarkMoved, WindowReader
-from consolidator.jobs.ledger import JobContext, Ledger, SessionFilter, Unit, recorded_run, resume_or_start_run
+from consolidator.jobs.ledger import BackfillFilter, JobContext, Ledger, Unit, recorded_run, resume_or_start_run
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
@@ -62,7 +62,7 @@ class DraftReader(WindowReader):
             )
 
 
-async def read_again(job: JobContext, choice: SessionFilter, model: str) -> dict[str, Any]:
+async def read_again(job: JobContext, choice: BackfillFilter, model: str) -> dict[str, Any]:
     """Read sessions again with a model into a draft, in the ledger; return the report, and a comparison with the facts.
 
     The same command goes on with it where it was interrupted.

@@ -17,8 +17,8 @@ from consolidator.jobs.consolidation.revisions import restore_revision as restor
 from consolidator.jobs.cron import WallClockTrigger
 from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.jobs.ledger import EXTRACTORS as EXTRACTORS
+from consolidator.jobs.ledger import BackfillFilter as BackfillFilter
 from consolidator.jobs.ledger import JobContext as JobContext
-from consolidator.jobs.ledger import SessionFilter as SessionFilter
 from consolidator.jobs.nightly import JOBS as JOBS
 from consolidator.jobs.nightly import Job as Job
 from consolidator.jobs.nightly import JobRunner
@@ -103,7 +103,7 @@ async def retry_dead_letters(
 
 
 async def run_backfill(
-    job: JobContext, session_filter: SessionFilter, *, model: str | None = None, rehearse: bool = False
+    job: JobContext, session_filter: BackfillFilter, *, model: str | None = None, rehearse: bool = False
 ) -> dict[str, Any]:
     """Run a backfill and return its report; the filter may name its session by the beginning of its id.
 

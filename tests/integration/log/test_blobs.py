@@ -21,7 +21,7 @@ from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import BackfillFilter
 from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -313,7 +313,7 @@ async def test_all_but_what_is_lost_is_exported_shown_and_learned_from(
     assert (report["status"], report["dead"], report["seen"]) == ("failed", 1, 5)
     believed = await read_memory(database)
     assert len(believed["fact"]) == 2
-    backfill = Backfill(database, settings, session_filter=SessionFilter(reprocess=True))
+    backfill = Backfill(database, settings, session_filter=BackfillFilter(reprocess=True))
     assert (await backfill.rehearse())["problems"] == [f"session s, event 3: log: {lost}"]
     assert (await backfill.run())["dead"] == 1
     assert await read_memory(database) == believed

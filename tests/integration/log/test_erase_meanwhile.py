@@ -20,7 +20,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import backfill, session_window
 from consolidator.jobs.consolidation.backfill import retry_dead_letters
 from consolidator.jobs.consolidation.revisions import read_again
-from consolidator.jobs.ledger import JobContext, SessionFilter
+from consolidator.jobs.ledger import BackfillFilter, JobContext
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model import calls
@@ -134,7 +134,7 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
     erase_after(monkeypatch, FactReader, "read", database, settings, nth=2)
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server)
-        await read_again(JobContext(database, model_settings), SessionFilter(reprocess=True), "gpt-4o")
+        await read_again(JobContext(database, model_settings), BackfillFilter(reprocess=True), "gpt-4o")
         assert any(SECRET_WORD in body for body in server.raw_bodies)
     assert await query_number(database, "select count(*) from revision_reach") == 0
     await assert_forgotten(database, "theirs")

@@ -11,7 +11,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import BackfillFilter
 from consolidator.jobs.model import calls as calls_module
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.models.memory_filter import FactFilter
@@ -463,7 +463,7 @@ async def test_deriving_by_rules_again_keeps_what_a_model_read(
         clock.advance(HOUR)
         await run_job(database, model_settings)
         before = await read_memory(database)
-        await Backfill(database, model_settings, session_filter=SessionFilter(reprocess=True)).run()
+        await Backfill(database, model_settings, session_filter=BackfillFilter(reprocess=True)).run()
     assert await read_memory(database) == before
 
 

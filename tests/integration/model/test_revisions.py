@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.revisions import read_again
-from consolidator.jobs.ledger import JobContext, SessionFilter
+from consolidator.jobs.ledger import BackfillFilter, JobContext
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
@@ -77,7 +77,7 @@ async def load_believed_sentences(database: Database) -> set[str]:
 async def read_draft(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
-    choice = SessionFilter(reprocess=True, **more)
+    choice = BackfillFilter(reprocess=True, **more)
     return await read_again(JobContext(database, settings), choice, BETTER)
 
 
@@ -354,7 +354,7 @@ async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: Fr
         with pytest.raises(Interrupted):
             await read_again(
                 JobContext(database, model_settings, stop, progress=lambda _: stop.set()),
-                SessionFilter(reprocess=True),
+                BackfillFilter(reprocess=True),
                 BETTER,
             )
         done = await read_draft(database, model_settings)

@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.backfill import Backfill, retry_dead_letters
-from consolidator.jobs.ledger import JobContext, SessionFilter
+from consolidator.jobs.ledger import BackfillFilter, JobContext
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
@@ -48,12 +48,12 @@ SELECT_STAMPS = "select session_id, seq, consolidated_at from event order by 1, 
 
 async def run_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Run a backfill."""
-    return await Backfill(database, settings, session_filter=SessionFilter(**filters)).run()
+    return await Backfill(database, settings, session_filter=BackfillFilter(**filters)).run()
 
 
 async def rehearse_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Rehearse a backfill."""
-    return await Backfill(database, settings, session_filter=SessionFilter(**filters)).rehearse()
+    return await Backfill(database, settings, session_filter=BackfillFilter(**filters)).rehearse()
 
 
 async def learned_sessions(database: Database) -> list[str]:

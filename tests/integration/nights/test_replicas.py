@@ -18,7 +18,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import LostClaim, SessionFilter, Unit, record_progress
+from consolidator.jobs.ledger import BackfillFilter, LostClaim, Unit, record_progress
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -134,7 +134,7 @@ async def test_four_workers_never_wait_in_a_circle(database: Database, clock: Fr
     assert await query_number(database, "select max(attempts) from claim") == 1
     await assert_done_once(database, 16)
     before = await read_memory(database)
-    again = await Backfill(database, four, session_filter=SessionFilter(reprocess=True)).run()
+    again = await Backfill(database, four, session_filter=BackfillFilter(reprocess=True)).run()
     assert again["status"] == "done"
     assert await query_number(database, "select max(attempts) from claim where run_id = %s", again["run"]) == 1
     assert await read_memory(database) == before

@@ -10,7 +10,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill, retry_dead_letters
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import BackfillFilter
 from consolidator.jobs.retention import prune
 from consolidator.memory.facts import rule_extraction
 from consolidator.models.event import NewEvent
@@ -114,7 +114,7 @@ async def test_deriving_again_comes_to_the_same(database: Database, clock: Froze
     await log_events(database, "s", [start(), steer(), end("failure")], project="shop")
     await run_next_night(database, clock, settings)
     before = await read_memory(database)
-    await Backfill(database, settings, session_filter=SessionFilter(reprocess=True)).run()
+    await Backfill(database, settings, session_filter=BackfillFilter(reprocess=True)).run()
     assert await read_memory(database) == before
 
 

@@ -10,7 +10,7 @@ from consolidator import tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import SessionFilter
+from consolidator.jobs.ledger import BackfillFilter
 from consolidator.jobs.retention import prune
 from consolidator.models.payload import EventType
 from consolidator.runtime.turn.sub_agents import list_unfinished
@@ -71,7 +71,7 @@ async def test_a_night_learns_each_log_of_a_family_once_and_by_itself(
     await assert_invariants(database)
     await assert_ledger_balances(database)
     nightly = await read_memory(database)
-    await Backfill(database, settings, session_filter=SessionFilter(reprocess=True)).run()
+    await Backfill(database, settings, session_filter=BackfillFilter(reprocess=True)).run()
     assert await read_memory(database) == nightly
     assert (await run_next_night(database, clock, settings))["seen"] == 0
 

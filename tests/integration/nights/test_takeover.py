@@ -11,7 +11,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.ledger import Ledger, SessionFilter
+from consolidator.jobs.ledger import BackfillFilter, Ledger
 from consolidator.jobs.nightly import JobRunner
 from consolidator.process import owner_name
 from consolidator.service.log import erasure
@@ -128,5 +128,5 @@ async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
 
 async def test_a_backfill_with_nothing_to_read_leaves_no_run_behind(database: Database, settings: Settings) -> None:
     with pytest.raises(NotFound):
-        await Backfill(database, settings, session_filter=SessionFilter(session="nothing")).run()
+        await Backfill(database, settings, session_filter=BackfillFilter(session="nothing")).run()
     assert await query_number(database, "select count(*) from run") == 0
