@@ -51,7 +51,7 @@ from consolidator.service.clients.hooks_text import hook_command
 from consolidator.service.clients.installation import PROGRAMS
 from consolidator.service.clients.registry import CLIENTS, Hook
 from consolidator.service.hooks.payload import answer_hook, parse_hook
-from consolidator.service.memory.brief import Brief
+from consolidator.service.memory.telling.brief import Brief
 from consolidator.store.sessions.sessions import imported_session_id
 
 BEFORE_CALL = "PreToolUse"  # as both call it

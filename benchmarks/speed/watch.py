@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import brief
+from consolidator.service.memory.telling.brief import brief
 
 TITLE = "from the end of a session's log to its lesson in another agent's brief"
 PROJECT = "/work/shop"

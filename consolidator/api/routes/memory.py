@@ -22,9 +22,6 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import BriefLine as BriefLineRow
-from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
 from consolidator.service.memory.learned import KINDS, ChangedFactRow, FailedAgainRow, WaitingCountsRow, load_learned
@@ -39,6 +36,9 @@ from consolidator.service.memory.rules import RuleQuoteRow
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.solutions import list_solutions as load_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.memory.telling.brief import Situation
+from consolidator.service.memory.telling.brief_preview import BriefLine as BriefLineRow
+from consolidator.service.memory.telling.brief_preview import BriefPreview, preview_brief
 
 router = APIRouter(tags=["memory"])
 MemoryId = Annotated[str, Path(min_length=1, max_length=200, description="an id", examples=["f3a91c07d2b8"])]

@@ -39,8 +39,8 @@ from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls, stop_turn
-from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
+from consolidator.service.memory.telling.guarding import guard_call
 from consolidator.service.sessions.listing import list_sessions, session_status
 from consolidator.settings import load_settings
 

@@ -13,8 +13,8 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
+from consolidator.service.memory.telling.brief import Situation
+from consolidator.service.memory.telling.brief_preview import BriefPreview, preview_brief
 from consolidator.service.scope import find_project
 
 MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}

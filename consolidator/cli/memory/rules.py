@@ -29,7 +29,6 @@ from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
 from consolidator.service.hooks.usage import exchange_warnings
-from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.moving import find_document_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
@@ -40,6 +39,7 @@ from consolidator.service.memory.rules import (
     list_accepted_rules,
     list_rules,
 )
+from consolidator.service.memory.telling.brief_preview import preview_brief
 from consolidator.service.scope import find_named_project, find_project
 from consolidator.settings import Settings, load_settings
 

@@ -17,7 +17,7 @@ from consolidator.memory.calls.symbols import read_call
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.registry import CLIENTS, HookMoment
-from consolidator.service.memory.brief import Brief, Situation, brief
+from consolidator.service.memory.telling.brief import Brief, Situation, brief
 from consolidator.service.scope import find_checkout
 from consolidator.store.memory import injections
 from consolidator.store.sessions.sessions import imported_session_id

@@ -19,7 +19,7 @@ from consolidator.store.sessions.sessions import imported_session_id
 
 if TYPE_CHECKING:
     from consolidator.service.hooks.payload import HookCall
-    from consolidator.service.memory.brief import Brief
+    from consolidator.service.memory.telling.brief import Brief
 
 MAX_EVENTS_JUDGED = 200  # of a session, from the failed call on
 

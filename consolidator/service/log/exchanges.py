@@ -23,7 +23,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
-from consolidator.service.memory.brief import brief
+from consolidator.service.memory.telling.brief import brief
 from consolidator.store.log import events
 from consolidator.store.nights import model_calls
 from consolidator.store.nights.model_calls import CallReserve, CallUsage

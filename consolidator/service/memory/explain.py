@@ -24,7 +24,7 @@ from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.memory.ids import MEMORY, find_by_id
 from consolidator.service.memory.learned import load_call_quotes
 from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
-from consolidator.service.memory.withheld import find_withheld_facts
+from consolidator.service.memory.telling.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.sessions.listing import read_titles
 from consolidator.store.facts import facts

@@ -57,7 +57,7 @@ from consolidator.models.solution import SolutionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.service.encoding import mark_invisible
 from consolidator.service.memory.lessons import MIN_SHARED_WITH_CALL, load_lessons
-from consolidator.service.memory.withheld import find_withheld_facts
+from consolidator.service.memory.telling.withheld import find_withheld_facts
 from consolidator.service.scope import find_project, narrow_scope
 from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person

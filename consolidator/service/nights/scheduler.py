@@ -21,8 +21,8 @@ from consolidator.runtime.live.driver import SessionDriver
 from consolidator.runtime.tools.procedure_tool import load_procedures
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.memory.guarding import guard_call
 from consolidator.service.memory.recall import recall_for_message
+from consolidator.service.memory.telling.guarding import guard_call
 from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
 

@@ -8,8 +8,6 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.memory import recall_reasons
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import load_quotes
 from consolidator.service.memory.lessons import list_lessons
@@ -17,6 +15,8 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.projects import list_projects, load_project
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.solutions import list_solutions
+from consolidator.service.memory.telling.brief import Situation
+from consolidator.service.memory.telling.brief_preview import preview_brief
 from consolidator.ui.view import Entry, PageModule, PageRequest, route
 
 

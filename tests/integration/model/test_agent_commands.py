@@ -29,7 +29,7 @@ from consolidator.llm.choice import choose_model, pick_model, save_permission
 from consolidator.llm.client import ModelRequest, parse_reply
 from consolidator.llm.commands import AGENT_COMMANDS, CommandClient
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief import brief
+from consolidator.service.memory.telling.brief import brief
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer
 from tests.conftest import NOON

@@ -22,10 +22,10 @@ from consolidator.memory.observations.origins import read_origins, words_of_name
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
-from consolidator.service.memory.brief import OBSERVED, Situation, brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.memory.recall import recall
+from consolidator.service.memory.telling.brief import OBSERVED, Situation, brief
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import parse_lines, schema_name, with_model

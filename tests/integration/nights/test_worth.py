@@ -17,13 +17,13 @@ from consolidator.errors import ModelError, UsageError
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import InjectionRow
 from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope
-from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
-from consolidator.service.memory.guarding import guard_call, may_act
 from consolidator.service.memory.learned import list_weeks
 from consolidator.service.memory.lessons import choose_lesson, list_lessons
 from consolidator.service.memory.proving import prove_lessons
+from consolidator.service.memory.telling.brief import brief
+from consolidator.service.memory.telling.guarding import guard_call, may_act
 from consolidator.service.nights.night_digest import preview_digest
 from consolidator.settings import Settings
 from consolidator.store.memory import injections

@@ -26,12 +26,12 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.brief import Situation, _rank_observations, brief
-from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import forget_lesson, is_said
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.rules import dismiss_rule
+from consolidator.service.memory.telling.brief import Situation, _rank_observations, brief
+from consolidator.service.memory.telling.brief_preview import preview_brief
 from consolidator.settings import Settings
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LessonRow, lesson_id

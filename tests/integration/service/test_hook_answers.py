@@ -15,8 +15,8 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.hooks.payload import HookCall, answer_hook, parse_hook
-from consolidator.service.memory.brief import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS
 from consolidator.service.memory.remember import remember
+from consolidator.service.memory.telling.brief import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS
 from consolidator.settings import Settings
 from tests.support import call_and_result, log_events, run_job, user_message
 

@@ -15,12 +15,12 @@ from consolidator.errors import ImportRefused, UsageError
 from consolidator.memory.facts.rule_block import BEGIN, END
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.service.memory import moving
-from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts, list_quarantined
 from consolidator.service.memory.moving import export_memory, import_memory, read_bundle, read_documents
 from consolidator.service.memory.remember import forget, remember
 from consolidator.service.memory.rules import accept_rule, list_rules
+from consolidator.service.memory.telling.brief import brief
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer
 from tests.integration.model.test_observations import FOUND, NOTED, SHOP, observing

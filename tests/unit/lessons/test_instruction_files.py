@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.service.memory.instruction_files import mark_contradictions
+from consolidator.service.memory.telling.instruction_files import mark_contradictions
 
 FAILS = Lesson(
     "always_fails",

@@ -47,7 +47,10 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
     ("module", "not_needed"),
     [
         ("cli.memory.facts", {"consolidator.jobs.merging.reconciling", "consolidator.jobs.indexing.indexer", "numpy"}),
-        ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai", "consolidator.service.memory.brief"}),
+        (
+            "cli.memory.recall",
+            {"consolidator.jobs.indexing.embeddings", "openai", "consolidator.service.memory.telling.brief"},
+        ),
         ("cli.memory.procedures", {"consolidator.service.memory.compiling", "consolidator.llm.redaction.redact"}),
         ("cli.log.sessions", {"consolidator.service.memory.recall", "consolidator.context.build", "numpy"}),
         ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry", "numpy", "uvicorn"}),

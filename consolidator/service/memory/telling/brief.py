@@ -53,12 +53,12 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import is_said, load_lessons, load_shell_rules
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.rules import list_asked
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
-from consolidator.service.memory.withheld import find_withheld_facts
+from consolidator.service.memory.telling.instruction_files import mark_contradictions
+from consolidator.service.memory.telling.withheld import find_withheld_facts
 from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, listing
 from consolidator.store.search import index, scope_sizes

@@ -9,7 +9,7 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.brief import Situation, brief
+from consolidator.service.memory.telling.brief import Situation, brief
 from consolidator.service.scope import narrow_scope
 from consolidator.store.sessions import projects
 
