@@ -42,6 +42,9 @@ class ForeignOrder:
     language: str = ""  # in which answers are wanted
 
 
+_FINITE = "muss|musst|müssen|kann|kannst|können|soll|sollen|will|wollen|wird|werden|darf|dürfen|hat|haben|ich|wir|man"
+
+
 class _Language:
     """How a language orders: what orders, what says that it lasts, and what asks or points."""
 
@@ -57,20 +60,28 @@ def _spaced(
     verb, polite = rf"(?:(?:{deny})\s)?(?:{verbs})\b", rf"(?:(?:{please}),?\s)?"
     return _Language(
         order=rf"^{polite}{verb}",
-        standing=rf"^{polite}(?:(?:{always}),?\s{polite}(?:{verb}|[^,]+\s(?:{last})(?=$|,))"
+        standing=rf"^{polite}(?:(?:{always}),?\s{polite}(?:{verb}|(?:(?!\b(?:{_FINITE})\b)[^,])+\s(?:{last})(?=$|,))"
         rf"|{verb}(?:\s\S+){{0,2}}?\s(?:{always})\b)",
         answers=rf"^{polite}(?:(?:{always}),?\s)?{answers}",
         not_lasting=rf"[?？]|\b(?:{at_hand})\b",
     )
 
 
+_DENIED = re.compile(
+    r"ない|するな|지\s?(?:마|말)|절대|[不別别]|\b(?:не|никогда|no|nunca|jam[aá]s|nicht|nie(?:mals)?|n[ãa]o|ne|pas|jamais)\b|\bn'",
+    re.IGNORECASE,
+)
+_ZH_PLEASE = r"(?<![申邀恳懇聘])[请請](?![问問教求假帖柬客示])"
+_ZH_DENY = r"(?<![分区區级級类類性特个個])[别別](?![人的处處名针針墅扭])"
+_JA_REASON = r"(?!.*(?:ので|のに|ため|から|けど|エラー))"  # what is wrong now, not what is wanted from now on
+_KO_REASON = r"(?!.*(?:니까|어서|아서|므로|는데|지만|행복|건강))"
 _JA_END = r"(?:[てで](?:くだ|下)さい|[てで](?:ほ|欲)しい(?:です)?|しないで|するな|すること|お願い(?:いた)?します)$"
 _KO_END = r"(?:세요|십시오|해\s?줘|해라|하지\s?마|말\s?것|할\s?것)$"
 _UNSPACED = {  # by the signs that no other has
     re.compile("[\u3041-\u30ff]"): _Language(  # Japanese
         order=_JA_END,
         standing=rf"^(?:今後は?|これからは|以後は?|以降は|次回からは?)[、も]?(?![のど]).*{_JA_END}"
-        rf"|^(?:[^、]*[はをも]、?)?(?:常に|毎回|いつも|絶対に?|決して)(?!.*ように).*{_JA_END}",
+        rf"|^{_JA_REASON}(?:[^、]*[はをも]、?)?(?:常に|毎回|いつも|絶対に?|決して)(?!.*ように).*{_JA_END}",
         answers=r"^(?:今後は?|これからは|以降は?|常に|必ず|(?P<first>(?:回答|返答|返信|応答)は)|、)*"
         rf"(?P<value>日本語|英語|中国語|韓国語)(?:だけ)?で(?(first)|(?:回答|返答|返信|答え|応答)).*{_JA_END}",
         not_lasting=r"[?？]|か$|教えて|[こそあ]の|これ(?!から)|それ|ここ|上記|以下|下記|今回|さっき|先ほど|現在|今日|"
@@ -78,18 +89,18 @@ _UNSPACED = {  # by the signs that no other has
     ),
     re.compile("[\uac00-\ud7af]"): _Language(  # Korean
         order=_KO_END,
-        standing=rf"^(?:앞으로는?|이제부터는?)\s.*{_KO_END}|(?:^|\s)(?:항상|언제나|매번|절대로?)\s.*{_KO_END}",
+        standing=rf"^{_KO_REASON}(?:(?:앞으로는?|이제부터는?)\s|(?:.*\s)?(?:항상|언제나|매번|절대로?)\s).*{_KO_END}",
         answers=rf"^(?:앞으로는?\s|항상\s)*(?P<value>한국어|영어|일본어|중국어)로만?\s?(?:대답|답변|답|응답).*{_KO_END}",
         not_lasting=r"[?？]|까요|알려|설명해|이것|그것|이번|방금|위의|아래|지금|오늘|다시|계속",
     ),
     re.compile(""): _Language(  # Chinese
-        order=r"[请請](?![问問教])|麻[烦煩][你您]|[帮幫]我|[记記]得(?:要|不|[帮幫]|把|先|[更修]|用|每)|[务務]必"
+        order=rf"{_ZH_PLEASE}|麻[烦煩][你您]|[帮幫]我|[记記]得(?:要|不|[帮幫]|把|先|[更修]|用|每)|[务務]必"
         r"|[时時后後]候?[^,，、]{0,4}(?:提醒|通知)我"
-        r"|(?:^|[,，、])\s*(?:不要|不准|不得|禁止|[别別](?![人的处處]))",
+        rf"|(?:^|[,，、])\s*(?:不要|不准|不得|禁止|{_ZH_DENY})",
         standing=r"^(?:[请請你您我希望]{0,3})?(?:(?:以|今|往)[后後]|[从從](?:[现現]在|今)(?:起|[开開]始|以[后後]))(?!再)"
-        r"(?!.*(?:可以|不用))(?=.*(?:[请請都别別]|不要|[帮幫]我|必[须須]|一律|[记記]得))"
+        rf"(?!.*(?:可以|不用))(?=.*(?:{_ZH_PLEASE}|都|{_ZH_DENY}|不要|[帮幫]我|必[须須]|一律|[记記]得))"
         r"|(?:^|[请請你要])(?:永[远遠]|一律|(?<!^)[总總]是)(?:不?要|[别別]|使?用|先)|一律(?:要|使?用)"
-        r"|每(?:一?次|[当當]).*(?:[请請]|[你您][^,，]{0,4}要|必[须須]|[帮幫]我|[记記]得|不要|要先)|^之[后後].*都(?:[请請要]|[帮幫]我|必[须須])",
+        rf"|每(?:一?次|[当當]).*(?:{_ZH_PLEASE}|[你您][^,，]{0, 4}要|必[须須]|[帮幫]我|[记記]得|不要|要先)|^之[后後].*都(?:{_ZH_PLEASE}|要|[帮幫]我|必[须須])",
         answers=r"(?:^|[,，、]\s*)(?:[请請您你都也]|以[后後]|接下[来來]|一律|(?P<first>回[答复覆復][^,，用]{0,3}))*"
         r"用(?P<value>(?:[繁简簡][体體]|正[体體])?(?:中|英|日|[韩韓]|法|德)文|[英日][语語])"
         r"(?(first)|[来來]?(?:回[答复覆復应應]|答[复覆])(?![了的过過]))",
@@ -107,7 +118,7 @@ _SPACED = (
         r"pregunta|responde)|hagas?|pongas?|uses?|utilices?|ejecutes?|escribas?|crees?|añadas?|borres?|elimines?|compruebes?|"
         r"revises?|verifiques?|preguntes?|respondas?|subas?|cambies?|modifiques?|muestres?|toques?|dejes?",
         answers=r"(?:respond[ea]|contest[ae])(?:me)?(?: siempre)? en (?P<value>español|castellano|inglés)",
-        at_hand=r"est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|hoy|todav[ií]a|otra vez",
+        at_hand=r"como (?:siempre|nunca)|est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|hoy|todav[ií]a|otra vez",
     ),
     _spaced(  # Portuguese
         please=r"por favor",
@@ -116,7 +127,7 @@ _SPACED = (
         verbs=r"use|utilize|execute|rode|escreva|faça|crie|coloque|adicione|apague|remova|verifique|revise|pergunte|"
         r"responda|mostre|mude|altere|mexa|commite",
         answers=r"respond[ae](?:-me)?(?: sempre)? em (?P<value>português|inglês)",
-        at_hand=r"est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|ainda|de novo",
+        at_hand=r"como sempre|est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|ainda|de novo",
     ),
     _spaced(  # German
         please=r"bitte",
@@ -129,7 +140,7 @@ _SPACED = (
         last=r"verwenden|nutzen|benutzen|nehmen|schreiben|ausführen|laufen lassen|machen|fragen|prüfen|testen|löschen|"
         r"ändern|committen|pushen|starten|erstellen|zeigen|antworten|anlegen",
         answers=r"antworte(?: mir)?(?: bitte)?(?: immer)?(?: nur)? auf (?P<value>Deutsch|Englisch)",
-        at_hand=r"dies\w*|hier|jetzt(?<!ab jetzt)|heute|gerade|noch ?mal",
+        at_hand=r"wie immer|dies\w*|hier|jetzt(?<!ab jetzt)|heute|gerade|noch ?mal",
     ),
     _spaced(  # French
         please=r"(?:s'il (?:te|vous) pla[iî]t|merci de)",
@@ -140,7 +151,8 @@ _SPACED = (
         r"ajoute[rz]?|supprime[rz]?|vérifie[rz]?|demande[rz]?|montre[rz]?|modifie[rz]?|touche[rz]?|committe[rz]?|"
         r"pousse[rz]?|garde[rz]?|réponds|répondez",
         answers=r"répond(?:s|ez)(?:[- ]moi)?(?: toujours)? en (?P<value>français|anglais)",
-        at_hand=r"c(?:e|et|ette|es)|ça|cela|ici|maintenant(?<!de maintenant)|aujourd'hui|encore",
+        at_hand=r"comme (?:toujours|jamais)|c(?:e|et|ette|es)|ça|cela|ici|maintenant(?<!de maintenant)|"
+        r"aujourd'hui|encore",
     ),
     _spaced(  # Russian
         please=r"пожалуйста",
@@ -150,7 +162,7 @@ _SPACED = (
         r"трогай|коммить|пушь|отвечай)(?:те)?",
         last=r"использовать|запускать|писать|делать|проверять|отвечать",
         answers=r"отвечай(?:те)?(?: мне)?(?: всегда)? (?P<value>по-русски|на русском|по-английски|на английском)",
-        at_hand=r"эт\w+|здесь|сейчас|сегодня|ещё раз|снова",
+        at_hand=r"как всегда|эт\w+|здесь|сейчас|сегодня|ещё раз|снова",
     ),
 )
 
@@ -190,7 +202,7 @@ def _is_plain_order(clause: str, *, is_known: bool) -> bool:
 def _read_clause(language: _Language, clause: str) -> Literal["order", "standing", "answers"] | None:
     if language.not_lasting.search(clause):
         return None
-    if language.answers.search(clause):
+    if language.answers.search(clause) and not _DENIED.search(clause):
         return "answers"
     if language.standing.search(clause):
         return "standing"

@@ -46,6 +46,18 @@ ANSWERS = {
     "Отвечай по-русски": "по-русски",
 }
 SAYS_NOTHING_LASTING = [
+    "英語で回答しないでください",
+    "영어로 대답하지 마",
+    "每次请求都返回404",
+    "申请每次都要审批",
+    "别名每次都要更新",
+    "毎回エラーが出るので直してください",
+    "매번 오류가 나니까 고쳐주세요",
+    "언제나 행복하세요",
+    "Immer muss ich alles selbst machen",
+    "Künftig können Nutzer ihr Passwort ändern",
+    "responde como siempre",
+    "Teste wie immer",
     "以後會用到這個函式",
     "以後要支援多語系",
     "以後再說",
