@@ -81,6 +81,7 @@ _TITLES = {
 class _Command:
     """What became of an operation's calls."""
 
+    operation: str = ""
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
@@ -238,7 +239,11 @@ def _collect(history: History) -> dict[str, _Command]:
             if elsewhere is not None and elsewhere.is_trivial:
                 continue
             named = elsewhere or segment
-            command = commands[named.operation]
+            # A script is told by its path, and what runs in a container or on another machine by which one that is.
+            is_own = elsewhere is not None or bool(segment.script)
+            head = ASSIGNMENTS.sub("", _head(session, segment, named))
+            command = commands[head if is_own else named.operation]
+            command.operation = named.operation
             if segment.ok and segment.is_hostile:
                 command.hostile.append(segment.full_call)
                 continue
@@ -259,10 +264,17 @@ def _collect(history: History) -> dict[str, _Command]:
 
 def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:
     """Note how an operation was called; a script of the project by where it is there."""
-    own = f"{session.base}/" if segment.script and session.base else "\n"
-    head = (named.bare_call or "").replace(own, "")
+    head = _head(session, segment, named)
     command.heads.update([head] if head else [])
-    command.calls[head, segment.full_call.replace(own, "")].append(session.root)
+    command.calls[head, segment.full_call.replace(_own_folder(session, segment), "")].append(session.root)
+
+
+def _head(session: TracedSession, segment: Segment, named: Segment) -> str:
+    return (named.bare_call or "").replace(_own_folder(session, segment), "")
+
+
+def _own_folder(session: TracedSession, segment: Segment) -> str:
+    return f"{session.base}/" if segment.script and session.base else "\n"
 
 
 def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
@@ -278,7 +290,7 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
     """Yield for each purpose the operation that worked in most sessions, and the next ones."""
     by_purpose: dict[str, list[str]] = defaultdict(list)
     for operation, command in commands.items():
-        purpose = purpose_of(operation)
+        purpose = purpose_of(command.operation)
         if purpose in _TITLES and command.worked.roots and command.heads and command.has_place(project):
             by_purpose[purpose].append(operation)
     for purpose, operations in sorted(by_purpose.items()):
@@ -307,7 +319,7 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
             instead=call,
             purpose=purpose,
             match={
-                "operation": best,
+                "operation": command.operation,
                 **({"homes": homes} if homes and len(command.worked) >= MIN_HOME_USES else {}),
             },
             directory=command.home if is_inside(command.home) else None,
@@ -319,7 +331,8 @@ def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
     often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
-    for operation, command in commands.items():
+    for command in commands.values():
+        operation = command.operation
         program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads

@@ -179,7 +179,8 @@ def _parse_elsewhere(call: str) -> Segment | None:
     segment = _segment(inner[0], False) if len(inner) == 1 else None
     if segment is None or not call.endswith(f" {segment.full_call}"):
         return None  # a script of several programs, in one word
-    return replace(segment, prefix=call.removesuffix(segment.full_call) + segment.prefix)
+    prefix = call.removesuffix(segment.full_call) + segment.prefix
+    return None if LEFT_OUT.search(prefix) else replace(segment, prefix=prefix)
 
 
 def find_patterns(line: str, *words: str) -> list[re.Match[str]]:

@@ -1440,3 +1440,34 @@ def test_a_command_keeps_its_folder_outside_the_project_or_is_not_told(folder: s
     assert (f"`make build`{where} (worked" in lines[0]) == (where is not None)
     assert (f"`docker-compose restart web`{where} (4 sessions)" in lines[-1]) == (where is not None)
     assert "`shopctl sync now` (4 sessions)" in lines[-1]
+
+
+def test_what_runs_in_a_container_is_counted_apart_from_what_runs_here() -> None:
+    def write(log: CallLog) -> None:
+        log.run("npm test", "ok").run("docker exec web npm test", "1 failed", ok=False)
+        log.run("ssh prod npm test", "1 failed", ok=False).run(f"docker exec app{log.name[-1]} ./seed", "ok")
+
+    (lesson,) = of_kind(learn(4, write), "command")
+    assert lesson.line == "Tests: `npm test` (worked 4 of 4)."
+
+
+def test_scripts_of_one_name_in_two_folders_are_two() -> None:
+    names = iter("aabb")
+    (lesson,) = of_kind(learn(4, lambda log: log.run(f"python tests/{next(names)}/test.py", "ok")), "command") or (
+        None,
+    )
+    assert lesson is None or "4" not in lesson.line
+
+
+def test_an_option_whose_value_was_redacted_is_no_part_of_a_told_call() -> None:
+    def write(log: CallLog) -> None:
+        log.run("docker exec -e API_TOKEN=[redacted:token] web ./seed --all", "ok")
+
+    assert all("-e" not in lesson.line for lesson in of_kind(learn(4, write), "command"))
+
+
+def test_a_program_that_prints_what_powershell_says_is_none() -> None:
+    said = "At line:1 char:5\nThe token '&&' is not a valid statement separator in this version."
+    assert not [
+        lesson for lesson in learn(3, lambda log: log.fail("cat report.txt && false", said)) if "shell" in lesson.match
+    ]
