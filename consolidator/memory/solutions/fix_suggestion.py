@@ -25,6 +25,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.operation import failed_symbol
+from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
@@ -38,6 +39,8 @@ MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
 MAX_REPEATED = 4000  # of a call that is to be made again as it was
 MAX_LINKED = 20  # commands of a line that are read by themselves
 MIN_SESSIONS = 2  # in which one name took the place of others
+_TAKES_VALUE = re.compile(r"\s(?:--\w[\w-]*|-[a-hj-su-zA-Z])$")  # an option before a value of its own, as it seems
+_RELIED_ON = re.compile(r"(?i)prod|live|main|master|staging|release")
 _NAME = re.compile(r"[A-Za-z]\w*(?:-\w+)*")  # no path, address or option
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _NAME_MASK = re.compile(r"<\w+>")
@@ -102,7 +105,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = [*solution["fixes"]]
     line = headline(error)
-    if (constant := _find_constant(fixes, line)) is not None:
+    if failed is not None and (constant := _find_constant(fixes, line, failed)) is not None:
         fixes.append(constant)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
@@ -153,10 +156,11 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
-def _find_constant(fixes: Sequence[dict[str, Any]], line: str) -> dict[str, Any] | None:
+def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCall) -> dict[str, Any] | None:
     """Return as a fix the one name that took the place of several, in several sessions: in that of another, too.
 
-    That is, of the one value that an error of something that is not there names. None where another name did so.
+    That is, of the one value that an error of something that is not there names, in the same operation. None where
+    another name did so, and for one that people rely on: a call that was meant for less is not led there.
     """
     forms = [
         (fix, FixForm.from_json(fix["form"]).edit) for fix in fixes if (fix.get("form") or {}).get("kind") == "edit"
@@ -169,11 +173,20 @@ def _find_constant(fixes: Sequence[dict[str, Any]], line: str) -> dict[str, Any]
     if not is_constant or len(sessions) < MIN_SESSIONS or len(values) != 1 or not NOT_THERE.search(line):
         return None
     (new,) = names
-    if values[0] in new:
+    operations = {_operation(str(fix.get("failing"))) for fix, _ in replaced}
+    if values[0] in new or any(map(_RELIED_ON.search, new)):
         return None  # it is gone, too
+    call = shell_command(failed.tool, failed.arguments) or ""
+    before, is_word, _ = f" {call} ".partition(f" {values[0]} ")
+    if _operation(call) not in operations or not is_word or _TAKES_VALUE.search(before):
+        return None
     form = FixForm("edit", None, new, (values[0],)).to_json()
     counts = {name: sum(fix[name] for fix, _ in replaced) for name in ("worked", "tried")}
     return {**replaced[0][0], **counts, "form": form, "confirmed": True, "sessions": len(sessions)}
+
+
+def _operation(line: str) -> str:
+    return next((command.name for command in parse_commands(line)), "")
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
