@@ -48,13 +48,22 @@ _FINITE = "muss|musst|müssen|kann|kannst|können|soll|sollen|will|wollen|wird|w
 class _Language:
     """How a language orders: what orders, what says that it lasts, and what asks or points."""
 
-    def __init__(self, *, order: str, standing: str, answers: str, not_lasting: str) -> None:
+    def __init__(self, *, order: str, standing: str, answers: str, not_lasting: str, is_distinct: bool = False) -> None:
+        self.is_distinct = is_distinct  # whether its verbs are no words of English
         self.order, self.standing = re.compile(order, re.IGNORECASE), re.compile(standing, re.IGNORECASE)
         self.answers, self.not_lasting = re.compile(answers, re.IGNORECASE), re.compile(not_lasting, re.IGNORECASE)
 
 
 def _spaced(
-    *, please: str, always: str, deny: str, verbs: str, answers: str, at_hand: str, last: str = "(?!)"
+    *,
+    please: str,
+    always: str,
+    deny: str,
+    verbs: str,
+    answers: str,
+    at_hand: str,
+    last: str = "(?!)",
+    is_distinct: bool = False,
 ) -> _Language:
     """Return a language whose orders begin with a verb; `last`: verbs that end one after `always`."""
     verb, polite = rf"(?:(?:{deny})\s)?(?:{verbs})\b", rf"(?:(?:{please}),?\s)?"
@@ -64,6 +73,7 @@ def _spaced(
         rf"|{verb}(?:\s\S+){{0,2}}?\s(?:{always})\b)",
         answers=rf"^{polite}(?:(?:{always}),?\s)?{answers}",
         not_lasting=rf"[?？]|\b(?:{at_hand})\b",
+        is_distinct=is_distinct,
     )
 
 
@@ -131,6 +141,7 @@ _SPACED = (
         at_hand=r"como sempre|est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|ainda|de novo",
     ),
     _spaced(  # German
+        is_distinct=True,
         please=r"bitte",
         always=r"immer(?! noch| wieder| wenn)|nie(?:mals)?|ab (?:jetzt|sofort)(?: (?:immer|nur noch))?|künftig|"
         r"in Zukunft|grundsätzlich|jedes Mal,? wenn [^,]+",
@@ -188,7 +199,8 @@ def find_foreign_orders(sentence: str) -> Iterator[ForeignOrder]:
         for language in languages:
             kind = _read_clause(language, bare)
             if kind is None or (
-                kind == "order" and not _is_plain_order(clause, is_known=unspaced or is_foreign(sentence))
+                kind == "order"
+                and not _is_plain_order(clause, is_known=unspaced or language.is_distinct or is_foreign(sentence))
             ):
                 continue
             answers = language.answers.search(bare) if kind == "answers" else None

@@ -122,6 +122,7 @@ def test_what_is_pasted_or_quoted_in_another_language_is_nobodys_wish(text: str)
         ("等我一下; 額度快到80%的時候請提醒我, 謝謝", "額度快到80%的時候請提醒我"),
         ("请帮我更新变更日志。谢谢", "请帮我更新变更日志"),
         ("変更履歴も更新してください。", "変更履歴も更新してください"),
+        ("Nutze pnpm statt npm", "Nutze pnpm statt npm"),
         ("Por favor, ejecuta los tests antes de la entrega", "Por favor, ejecuta los tests antes de la entrega"),
     ],
 )
