@@ -57,6 +57,7 @@ _SENDING = lazy_regex(
 )
 _WORKTREE = lazy_regex(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
 _UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]|\.(?:exe|cmd|bat)$")  # of a program
+_NO_NAME = lazy_regex(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$")  # what is no part of it
 _PATCHED = lazy_regex(r"^\*\*\* (?:\w+ File|Move to): (.+)$", re.MULTILINE)  # of `apply_patch`
 _LONG = lazy_regex(r"'[^']{80,}'|\"[^\"]{80,}\"|[^\s'\"]{80,}")  # words
 _HIDES = lazy_regex(r"\\(?=[a-z-])|\$'([^'\\]*)'")
@@ -134,7 +135,7 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
 
     # What it runs that it holds or writes itself: here-documents, and what is printed into a file.
     written = _WRITTEN.findall(line)
-    names = {path.rsplit("/", 1)[-1] for path in written}
+    names = {*map(_file_name, written)}
     is_run = any(_runs_text(command) or command.program in names for command in commands)
     if is_run and re.search(r"<<<\s*\S", line):
         yield rules.FETCHES_AND_RUNS
@@ -183,11 +184,16 @@ def _parse(line: str) -> list[Command]:
             for each in commands
         ]
     return [
-        replace(command, program=re.sub(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$", "", command.program.lower()))
+        replace(command, program=_file_name(command.program))
         if _UNUSUAL_NAME.search(command.program)
         else command
         for command in commands
     ]
+
+
+def _file_name(path: str) -> str:
+    """Return the name of a program or a file as a program is called by: `a` is `a.bat`."""
+    return _NO_NAME.sub("", re.split("[/:]", path)[-1].lower())
 
 
 def _reveal(word: str) -> str:
@@ -462,13 +468,13 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
     for command in commands:
         program = command.program
         may_run = program in _RUN or program in ("chmod", "install", "dpkg") or program in fetched
-        if fetched and may_run and fetched & {program, *(word.rsplit("/", 1)[-1] for word in command.operands)}:
+        if fetched and may_run and fetched & {program, *map(_file_name, command.operands)}:
             yield rules.FETCHES_AND_RUNS
         if is_unpacked and program in SHELLS | rules.INTERPRETERS | rules.INSTALLERS | rules.BUILDERS:
             yield rules.FETCHES_AND_RUNS
         if program in rules.SAVERS and not _is_local(command.words):
             values = (option.partition("=")[2] for option in command.options)
             saved = (*command.words, *values, *command.redirections)
-            fetched |= {re.split("[/:]", name)[-1].lstrip(">").partition("?")[0] for name in saved} - {""}
+            fetched |= {_file_name(name.lstrip(">").partition("?")[0]) for name in saved} - {""}
         is_unpacked |= bool(fetched) and program in ("tar", "unzip", "7z", "gunzip", "bsdtar")
         is_unpacked |= command.name in ("git clone", "gh repo clone", "git submodule add")
