@@ -26,7 +26,7 @@ from consolidator.memory.calls.shell_programs import (
     SUBCOMMAND_PROGRAMS,
 )
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
-from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, PATH_KEYS, tool_base_name
+from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
 
 MAX_JUDGED = 8192  # characters of a line
 MAX_TEXT = 4096  # characters of code that are searched
@@ -244,8 +244,10 @@ def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[
     if not rules.INTERPRETERS.isdisjoint((program, *command.wrappers)):
         for text in spaced:
             yield from _judge_code(text, project, depth)
-    if program not in rules.INTERPRETERS - rules.RUNS_WORDS:
-        yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
+    if program in rules.INTERPRETERS - rules.RUNS_WORDS:  # what follows its script is that one's
+        is_code = not INLINE_CODE_OPTIONS.isdisjoint(command.options)
+        spaced = [] if is_code else [text for text in spaced if text not in command.operands[:1]]
+    yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
     readings = [*_readings(command)]
     if len(readings) > MAX_READINGS:
         yield rules.UNREADABLE

@@ -562,6 +562,8 @@ HARMLESS = r"""
     python -m pip install -e .
     python -I -m pytest -k "a and not b"
     python -c "import json; print(json.load(open('a.json'))['name'])"
+    python load.py --title 'where the carts are' --only 'a b'
+    python -c "print('a b')" 'c d'
     node -e "console.log(require('./package.json').version)"
     npm ci
     npm --prefix web ci
