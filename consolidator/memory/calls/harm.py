@@ -40,6 +40,7 @@ _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each comma
 _BALANCED = reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*+", range(4), r"[^()]*+")  # parentheses, nested
 _SUBSTITUTION = lazy_regex(rf"[$<>=]\((?P<inner>{_BALANCED})\)|`(?P<ticks>[^`]*)`")
 _POWERSHELL = lazy_regex(r"(?<![\w/.-])(?:iex|iwr|irm|(?i:Invoke|Start|New|Remove|Get|Set|Add)-[A-Za-z]{3,})(?![\w:-])")
+_ITS_VARIABLE, _ITS_PATH = lazy_regex(r"\$\{?(?i:env):(\w+)\}?\s*\+?=\s*"), lazy_regex(r"(?<=[\w.~:])\\(?=[\w.])")
 _RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
@@ -58,6 +59,7 @@ _SENDING = lazy_regex(
 _WORKTREE = lazy_regex(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
 _UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]|\.(?:exe|cmd|bat)$")  # of a program
 _NO_NAME = lazy_regex(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$")  # what is no part of it
+_TARGET = lazy_regex(r"(?<!\S)(?:-t|--target-directory|(?i:-des\w*))[ =]?(\S+)")
 _PATCHED = lazy_regex(r"^\*\*\* (?:\w+ File|Move to): (.+)$", re.MULTILINE)  # of `apply_patch`
 _LONG = lazy_regex(r"'[^']{80,}'|\"[^\"]{80,}\"|[^\s'\"]{80,}")  # words
 _HIDES = lazy_regex(r"\\(?=[a-z-])|\$'([^'\\]*)'")
@@ -132,6 +134,8 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     yield from _judge_lines([*filter(_is_text, texts)], project, depth)
     if "$" in line and (expanded := _expand(line, assigned)) != line:
         yield from _judge_lines([expanded], project, depth) if len(expanded) <= MAX_JUDGED else [rules.UNREADABLE]
+    if (plain := _ITS_VARIABLE.sub(r"export \1=", _ITS_PATH.sub("/", line))) != line:  # on Windows
+        yield from _judge_lines([plain], project, depth)
 
     # What it runs that it holds or writes itself: here-documents, and what is printed into a file.
     written = _WRITTEN.findall(line)
@@ -184,9 +188,7 @@ def _parse(line: str) -> list[Command]:
             for each in commands
         ]
     return [
-        replace(command, program=_file_name(command.program))
-        if _UNUSUAL_NAME.search(command.program)
-        else command
+        replace(command, program=_file_name(command.program)) if _UNUSUAL_NAME.search(command.program) else command
         for command in commands
     ]
 
@@ -341,7 +343,7 @@ def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
     paths = [target.lstrip("0123456789>|&") for target in command.redirections if ">" in target]
     if program in rules.WRITES_LAST:
         paths += operands[-1:]
-        paths += [option.partition("=")[2] for option in command.options if option.startswith(("-t", "--target-dir"))]
+        paths += _TARGET.findall(" ".join(command.words))
     elif program in rules.WRITERS and (
         program not in ("sed", "perl") or any("i" in option for option in command.options)
     ):

@@ -398,7 +398,7 @@ def _task_words(program: str, rest: list[str]) -> list[str]:
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     """Whether a program that no table knows is given a known one to run: `rtk git status`."""
     inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
-    if not inner or program in shell_programs.KNOWN_PROGRAMS or "." in program:
+    if not inner or program.lower() in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
     name = program_name(inner[0])
     return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS

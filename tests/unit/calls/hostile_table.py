@@ -668,4 +668,7 @@ HARMLESS = r"""
     nice -n 10 make -j 4
     powershell -NoProfile -Command "Get-ChildItem src"
     Get-ChildItem src
+    Copy-Item a.txt build\a.txt
+    $env:CI = "1"; npm test
+    sed -n 's/a\.b/c\nd/p' a.txt
 """
