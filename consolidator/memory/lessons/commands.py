@@ -3,6 +3,7 @@ commit runs, and what one check finds that another does not."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 import statistics
 from collections import Counter, defaultdict
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
+from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders, plain_path
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.shell import program_name
@@ -239,6 +240,8 @@ def _collect(history: History) -> dict[str, _Command]:
                 continue
             named = elsewhere or segment
             command = commands[named.operation]
+            if _leads_out(session, call, named):
+                continue
             if segment.ok and segment.is_hostile:
                 command.hostile.append(segment.full_call)
                 continue
@@ -255,6 +258,16 @@ def _collect(history: History) -> dict[str, _Command]:
                 command.failed += 1
                 command.failed_places.update(_places(session, call, segment))
     return commands
+
+
+def _leads_out(session: TracedSession, call: TracedCall, segment: Segment) -> bool:
+    """Whether a segment runs a script neither of the project nor of the folder that it runs in."""
+    written = segment.script or (segment.called or "")
+    path = plain_path(written.rsplit(" ", 1)[-1].replace("\\", "/"))
+    if is_inside(path) or not (segment.script or path.startswith("..")):
+        return False
+    whole = path if is_absolute(path) else posixpath.join(call.directory or session.base or "", path)
+    return not is_inside(session.relative(plain_path(whole)))
 
 
 def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:

@@ -1420,6 +1420,25 @@ def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_sec
 
 
 @pytest.mark.parametrize(
+    ("call", "is_told"),
+    [
+        ("pwsh -File ..\\other\\load.ps1", False),
+        ("pwsh -NoProfile -ExecutionPolicy Bypass -File C:\\other\\load.ps1", False),
+        ("bash ../other/load.sh", False),
+        ("bash tools/../../other/load.sh", False),
+        ("../other/load.sh now", False),
+        ("python /srv/other/load.py", False),
+        ("pwsh -ExecutionPolicy Bypass -File tools\\load.ps1", True),
+        ("cd web && bash ../tools/load.sh", True),
+        (f"bash {HOME}/tools/load.sh", True),
+    ],
+)
+def test_a_script_of_another_folder_is_not_told(call: str, is_told: bool) -> None:
+    lessons = of_kind(learn(4, lambda log: log.run(call, "ok", cwd=HOME)), "command")
+    assert (lessons != []) == is_told
+
+
+@pytest.mark.parametrize(
     ("folder", "where"),
     [
         ("X:/shops/Stack", " in `X:/shops/Stack/`"),
