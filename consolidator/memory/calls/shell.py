@@ -369,7 +369,7 @@ def _windows_script(program: str, words: Sequence[str]) -> str | None:
         position += 1
         if _SCRIPT_OPTION.fullmatch(word):
             return " ".join(words[position:]) or None
-        if word[0] not in "-/":
+        if not word.startswith(("-", "/")):
             return " ".join(words[position - 1 :]) if program == "powershell" else None
         if program != "cmd":
             if _OPAQUE_OPTION.fullmatch(word):
