@@ -62,6 +62,7 @@ _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
+_Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
 _TITLES = {
     "check": "All checks",
     "test": "Tests",
@@ -227,8 +228,8 @@ def learn_commands(history: History) -> list[Lesson]:
     ]
 
 
-def _collect(history: History) -> dict[str, _Command]:
-    commands: dict[str, _Command] = defaultdict(_Command)
+def _collect(history: History) -> dict[_Name, _Command]:
+    commands: dict[_Name, _Command] = defaultdict(_Command)
     for session, call in history.calls():
         for segment in call.segments:
             if segment.is_trivial or segment.ok is None:
@@ -239,9 +240,12 @@ def _collect(history: History) -> dict[str, _Command]:
             if elsewhere is not None and elsewhere.is_trivial:
                 continue
             named = elsewhere or segment
-            command = commands[named.operation]
-            if _leads_out(session, call, named):
+            place = _place_of_script(session, call, segment)
+            if place is None:
                 continue
+            if elsewhere is not None:
+                place = " ".join(word for word in elsewhere.prefix.split() if not word.startswith("-"))
+            command = commands[named.operation, place]
             if segment.ok and segment.is_hostile:
                 command.hostile.append(segment.full_call)
                 continue
@@ -260,14 +264,18 @@ def _collect(history: History) -> dict[str, _Command]:
     return commands
 
 
-def _leads_out(session: TracedSession, call: TracedCall, segment: Segment) -> bool:
-    """Whether a segment runs a script neither of the project nor of the folder that it runs in."""
+def _place_of_script(session: TracedSession, call: TracedCall, segment: Segment) -> str | None:
+    """Return where a segment's script lies as seen from the project, "" for none.
+
+    None for one that lies neither in the project nor where it runs: it is told to nobody.
+    """
     written = segment.script or (segment.called or "")
     path = plain_path(written.rsplit(" ", 1)[-1].replace("\\", "/"))
-    if is_inside(path) or not (segment.script or path.startswith("..")):
-        return False
+    if not (segment.script or path.startswith("..")):
+        return ""
     whole = path if is_absolute(path) else posixpath.join(call.directory or session.base or "", path)
-    return not is_inside(session.relative(plain_path(whole)))
+    seen = session.relative(plain_path(whole))
+    return seen if is_inside(path) or is_inside(seen) else None
 
 
 def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:
@@ -287,15 +295,15 @@ def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[
     return [place] if place is not None and (is_inside(place) or is_absolute(place)) else []
 
 
-def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Lesson]:
+def _purposes(commands: dict[_Name, _Command], project: str | None) -> Iterator[Lesson]:
     """Yield for each purpose the operation that worked in most sessions, and the next ones."""
-    by_purpose: dict[str, list[str]] = defaultdict(list)
-    for operation, command in commands.items():
-        purpose = purpose_of(operation)
+    by_purpose: dict[str, list[_Name]] = defaultdict(list)
+    for name, command in commands.items():
+        purpose = purpose_of(name[0])
         if purpose in _TITLES and command.worked.roots and command.heads and command.has_place(project):
-            by_purpose[purpose].append(operation)
-    for purpose, operations in sorted(by_purpose.items()):
-        best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
+            by_purpose[purpose].append(name)
+    for purpose, names in sorted(by_purpose.items()):
+        best, *others = sorted(names, key=lambda name: (-len(commands[name].worked.roots), name))
         command = commands[best]
         sessions = len(command.worked.roots)
         if sessions < MIN_SESSIONS and not command.is_steady:
@@ -320,7 +328,7 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
             instead=call,
             purpose=purpose,
             match={
-                "operation": best,
+                "operation": best[0],
                 **({"homes": homes} if homes and len(command.worked) >= MIN_HOME_USES else {}),
             },
             directory=command.home if is_inside(command.home) else None,
@@ -328,11 +336,11 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
         )
 
 
-def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]:
+def _others(commands: dict[_Name, _Command], history: History) -> Iterator[Lesson]:
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
     often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
-    for operation, command in commands.items():
+    for (operation, _), command in commands.items():
         program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads
