@@ -3,7 +3,6 @@ commit runs, and what one check finds that another does not."""
 
 from __future__ import annotations
 
-import posixpath
 import re
 import statistics
 from collections import Counter, defaultdict
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders, plain_path
+from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.shell import program_name
@@ -240,7 +239,7 @@ def _collect(history: History) -> dict[_Name, _Command]:
             if elsewhere is not None and elsewhere.is_trivial:
                 continue
             named = elsewhere or segment
-            place = _place_of_script(session, call, segment)
+            place = session.place_of_script(call, segment)
             if place is None:
                 continue
             if elsewhere is not None:
@@ -262,20 +261,6 @@ def _collect(history: History) -> dict[_Name, _Command]:
                 command.failed += 1
                 command.failed_places.update(_places(session, call, segment))
     return commands
-
-
-def _place_of_script(session: TracedSession, call: TracedCall, segment: Segment) -> str | None:
-    """Return where a segment's script lies as seen from the project, "" for none.
-
-    None for one that lies neither in the project nor where it runs: it is told to nobody.
-    """
-    written = segment.script or (segment.called or "")
-    path = plain_path(written.rsplit(" ", 1)[-1].replace("\\", "/"))
-    if not (segment.script or path.startswith("..")):
-        return ""
-    whole = path if is_absolute(path) else posixpath.join(call.directory or session.base or "", path)
-    seen = session.relative(plain_path(whole))
-    return seen if is_inside(path) or is_inside(seen) else None
 
 
 def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:

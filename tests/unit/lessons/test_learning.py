@@ -1419,6 +1419,15 @@ def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_sec
     assert "…" not in lesson.line
 
 
+@pytest.mark.parametrize("script", ["/dev/shm/load.py", "/opt/x/load.py", "../other/load.py", "a/../../other/load.py"])
+def test_no_script_of_another_folder_is_told_in_place_of_the_projects_own(script: str) -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python tools/load.py --fast", "error: unrecognized arguments: --fast", cwd=HOME)
+        log.run(f"python {script}", "ok", cwd=HOME)
+
+    assert "then worked" not in " ".join(lesson.line for lesson in learn(4, write))
+
+
 def test_calls_here_are_not_counted_with_those_in_a_container_or_with_another_script() -> None:
     def write(log: CallLog) -> None:
         log.fail("pnpm run test", "1 failed", cwd=HOME).run("docker exec -it web pnpm run test", "12 passed", cwd=HOME)
