@@ -25,7 +25,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.operation import failed_symbol
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import shell_command, tool_symbol
 from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line, masked_values
@@ -102,7 +102,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = [*solution["fixes"]]
     line = headline(error)
-    if (constant := _find_constant(fixes, line)) is not None:
+    if failed is not None and (constant := _find_constant(fixes, line, failed, error)) is not None:
         fixes.append(constant)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
@@ -153,10 +153,11 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
-def _find_constant(fixes: Sequence[dict[str, Any]], line: str) -> dict[str, Any] | None:
+def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCall, error: str) -> dict[str, Any] | None:
     """Return as a fix the one name that took the place of several, in several sessions: in that of another, too.
 
-    That is, of the one value that an error of something that is not there names. None where another name did so.
+    That is, of the one value that an error of something that is not there names, in a call that did the same. None
+    where another name did so, and for a value that shares no word with the name: it may mean another thing.
     """
     forms = [
         (fix, FixForm.from_json(fix["form"]).edit) for fix in fixes if (fix.get("form") or {}).get("kind") == "edit"
@@ -169,11 +170,19 @@ def _find_constant(fixes: Sequence[dict[str, Any]], line: str) -> dict[str, Any]
     if not is_constant or len(sessions) < MIN_SESSIONS or len(values) != 1 or not NOT_THERE.search(line):
         return None
     (new,) = names
-    if values[0] in new:
-        return None  # it is gone, too
+    if values[0] in new or not _words_in(values[0]) & _words_in(new[0]):
+        return None  # it is gone, too, or another thing
+    if failed_symbol(failed.tool, failed.arguments, error) not in {
+        tool_symbol(failed.tool, {"command": fix["resolving"]}) for fix, _ in replaced
+    }:
+        return None
     form = FixForm("edit", None, new, (values[0],)).to_json()
     counts = {name: sum(fix[name] for fix, _ in replaced) for name in ("worked", "tried")}
     return {**replaced[0][0], **counts, "form": form, "confirmed": True, "sessions": len(sessions)}
+
+
+def _words_in(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]{2,}", name.lower()))
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
