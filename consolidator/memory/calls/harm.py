@@ -26,7 +26,7 @@ from consolidator.memory.calls.shell_programs import (
     SUBCOMMAND_PROGRAMS,
 )
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
-from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, PATH_KEYS, tool_base_name
+from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
 
 MAX_JUDGED = 8192  # characters of a line
 MAX_TEXT = 4096  # characters of code that are searched
@@ -40,6 +40,7 @@ _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each comma
 _BALANCED = reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*+", range(4), r"[^()]*+")  # parentheses, nested
 _SUBSTITUTION = lazy_regex(rf"[$<>=]\((?P<inner>{_BALANCED})\)|`(?P<ticks>[^`]*)`")
 _POWERSHELL = lazy_regex(r"(?<![\w/.-])(?:iex|iwr|irm|(?i:Invoke|Start|New|Remove|Get|Set|Add)-[A-Za-z]{3,})(?![\w:-])")
+_ITS_VARIABLE, _ITS_PATH = lazy_regex(r"\$\{?(?i:env):(\w+)\}?\s*\+?=\s*"), lazy_regex(r"(?<=[\w.~:])\\(?=[\w.])")
 _RUN_OUTPUT = lazy_regex(rf"(?:^|[;&|]|-\w*c|\b(?:source|eval|exec)|\s\.)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _ASSIGNED = lazy_regex(rf"(?i:(?P<name>\w+))=[\"']?(?:{_SUBSTITUTION.pattern})")
 _TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
@@ -57,6 +58,8 @@ _SENDING = lazy_regex(
 )
 _WORKTREE = lazy_regex(r"\.claude/worktrees/[^/]+/")  # a checkout within the project's folder
 _UNUSUAL_NAME = lazy_regex(r"['\"\\A-Z]|[^\x00-\x7f]|\.(?:exe|cmd|bat)$")  # of a program
+_NO_NAME = lazy_regex(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$")  # what is no part of it
+_TARGET = lazy_regex(r"(?<!\S)(?:-t|--target-directory|(?i:-des\w*))[ =]?(\S+)")
 _PATCHED = lazy_regex(r"^\*\*\* (?:\w+ File|Move to): (.+)$", re.MULTILINE)  # of `apply_patch`
 _LONG = lazy_regex(r"'[^']{80,}'|\"[^\"]{80,}\"|[^\s'\"]{80,}")  # words
 _HIDES = lazy_regex(r"\\(?=[a-z-])|\$'([^'\\]*)'")
@@ -131,10 +134,12 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
     yield from _judge_lines([*filter(_is_text, texts)], project, depth)
     if "$" in line and (expanded := _expand(line, assigned)) != line:
         yield from _judge_lines([expanded], project, depth) if len(expanded) <= MAX_JUDGED else [rules.UNREADABLE]
+    if (plain := _ITS_VARIABLE.sub(r"export \1=", _ITS_PATH.sub("/", line))) != line:  # on Windows
+        yield from _judge_lines([plain], project, depth)
 
     # What it runs that it holds or writes itself: here-documents, and what is printed into a file.
     written = _WRITTEN.findall(line)
-    names = {path.rsplit("/", 1)[-1] for path in written}
+    names = {*map(_file_name, written)}
     is_run = any(_runs_text(command) or command.program in names for command in commands)
     if is_run and re.search(r"<<<\s*\S", line):
         yield rules.FETCHES_AND_RUNS
@@ -183,11 +188,14 @@ def _parse(line: str) -> list[Command]:
             for each in commands
         ]
     return [
-        replace(command, program=re.sub(r"^\$(?=')|['\"\\]|\.(?:exe|cmd|bat)$", "", command.program.lower()))
-        if _UNUSUAL_NAME.search(command.program)
-        else command
+        replace(command, program=_file_name(command.program)) if _UNUSUAL_NAME.search(command.program) else command
         for command in commands
     ]
+
+
+def _file_name(path: str) -> str:
+    """Return the name of a program or a file as a program is called by: `a` is `a.bat`."""
+    return _NO_NAME.sub("", re.split("[/:]", path)[-1].lower())
 
 
 def _reveal(word: str) -> str:
@@ -238,8 +246,10 @@ def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[
     if not rules.INTERPRETERS.isdisjoint((program, *command.wrappers)):
         for text in spaced:
             yield from _judge_code(text, project, depth)
-    if program not in rules.INTERPRETERS - rules.RUNS_WORDS:
-        yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
+    if program in rules.INTERPRETERS - rules.RUNS_WORDS:  # what follows its script is that one's
+        is_code = not INLINE_CODE_OPTIONS.isdisjoint(command.options)
+        spaced = [] if is_code else [text for text in spaced if text not in command.operands[:1]]
+    yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
     readings = [*_readings(command)]
     if len(readings) > MAX_READINGS:
         yield rules.UNREADABLE
@@ -333,7 +343,7 @@ def _judge_paths(command: Command, project: str | None) -> Iterator[str]:
     paths = [target.lstrip("0123456789>|&") for target in command.redirections if ">" in target]
     if program in rules.WRITES_LAST:
         paths += operands[-1:]
-        paths += [option.partition("=")[2] for option in command.options if option.startswith(("-t", "--target-dir"))]
+        paths += _TARGET.findall(" ".join(command.words))
     elif program in rules.WRITERS and (
         program not in ("sed", "perl") or any("i" in option for option in command.options)
     ):
@@ -462,13 +472,13 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
     for command in commands:
         program = command.program
         may_run = program in _RUN or program in ("chmod", "install", "dpkg") or program in fetched
-        if fetched and may_run and fetched & {program, *(word.rsplit("/", 1)[-1] for word in command.operands)}:
+        if fetched and may_run and fetched & {program, *map(_file_name, command.operands)}:
             yield rules.FETCHES_AND_RUNS
         if is_unpacked and program in SHELLS | rules.INTERPRETERS | rules.INSTALLERS | rules.BUILDERS:
             yield rules.FETCHES_AND_RUNS
         if program in rules.SAVERS and not _is_local(command.words):
             values = (option.partition("=")[2] for option in command.options)
             saved = (*command.words, *values, *command.redirections)
-            fetched |= {re.split("[/:]", name)[-1].lstrip(">").partition("?")[0] for name in saved} - {""}
+            fetched |= {_file_name(name.lstrip(">").partition("?")[0]) for name in saved} - {""}
         is_unpacked |= bool(fetched) and program in ("tar", "unzip", "7z", "gunzip", "bsdtar")
         is_unpacked |= command.name in ("git clone", "gh repo clone", "git submodule add")

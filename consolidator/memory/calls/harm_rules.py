@@ -84,12 +84,19 @@ SEARCHERS = word_set("grep egrep rg ag ack echo printf") | {  # their words are 
 SHOWS_NAMES = word_set(
     "which whereis type man command hash whatis apropos tldr ls cat head tail wc stat file"
 )  # likewise
-REMOVERS = word_set("rm rmdir unlink trash del remove-item ri")
-WRITES_LAST = word_set("cp mv ln install rsync")  # the last operand
-WRITERS = word_set("tar unzip touch tee mkdir chmod sed perl")  # every operand
+REMOVERS = word_set("rm rmdir unlink trash del remove-item ri rd erase")
+WRITES_LAST = word_set(  # the last operand
+    "cp mv ln install rsync copy move xcopy robocopy copy-item move-item"
+)
+WRITERS = word_set(  # every operand
+    """
+    tar unzip touch tee mkdir chmod sed perl mklink set-content add-content out-file tee-object new-item
+    expand-archive
+    """
+)
 CHANGERS = (  # beside those of `NAMED_IN_PROSE`
     REMOVERS | WRITES_LAST | WRITERS | DATABASE_CLIENTS | PACKAGE_MANAGERS | word_set("make systemctl shred truncate")
-) - {"install"}
+) - {"install", "copy", "move", "erase"}
 LOCAL_HOST = lazy_regex(
     r"localhost|[\w-]*\.localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|host\.docker\.internal|10(?:\.\d+){3}"
     r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[\w-]+(?:\.local|\.test)?|",
@@ -259,7 +266,7 @@ REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENC
             r"|LWP|Net::HTTP|open-uri|file_get_contents\(['\"]http|socket\b|download(?:string|file)|webclient|invoke-webrequest"
             r"|invoke-restmethod|\b(?:iwr|irm|curl|wget)\b|\b(?:source|include|download)\(['\"]http",
             r"\bexec\b|\beval\b|os\.(?:system|popen|execute)|subprocess|child_process|spawn|\bsystem\(|popen|pty\.|shell_exec"
-            r"|passthru|\biex\b|invoke-expression|start-process|importlib|__import__|marshal|function\(|\b(?:source|include)\(",
+            r"|passthru|\biex\b|scriptblock\]|invoke-expression|start-process|importlib|__import__|marshal|function\(|\b(?:source|include)\(",
             r"b(?:ase)?64|atob|fromhex|unhexlify|-enc(?:odedcommand)?\b|zlib|rot_?13|chr\(|fromcharcode|pack\(",
             r"\bpost\b|\bput\b|data=|files=|json=|environ|\.ssh|\.env\b|\.aws|uploadfile|-infile|send\(",
             r"\bdrop(?:\s|/\*.*?\*/)+(?:database|schema|table|user|role|collection|index|view|owned)\b|\balter\s+table\b[^;]*\bdrop\b|\btruncate\s+(?:table\s+)?\w"
@@ -270,7 +277,7 @@ REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENC
         ),
         (
             "urlopen|urlretrieve|requests.|http|fetch(|axios|lwp|open-uri|socket|download|webclient|invoke-|iwr|irm|curl|wget",
-            "exec|eval|os.|subprocess|child_process|spawn|system(|popen|pty.|passthru|iex|invoke-|start-process|importlib"
+            "exec|eval|os.|subprocess|child_process|spawn|system(|popen|pty.|passthru|iex|scriptblock|invoke-|start-process|importlib"
             "|__import__|marshal|function(|source(|include(",
             "b64|base64|atob|fromhex|unhexlify|-enc|zlib|rot13|rot_13|chr(|fromcharcode|pack(",
             "post|put|data=|files=|json=|environ|.ssh|.env|.aws|uploadfile|-infile|send(",

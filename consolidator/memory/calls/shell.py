@@ -39,7 +39,12 @@ _OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded
 _SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
 _SCRIPT = re.compile(r"(?i)\.(?:(?:ba|z|k|fi)?sh|py|rb|pl|php|[cm]?[jt]s|[jt]sx|exp|lua|exs|ps1|tcl|r)$")
 _ONE_CALLS_OWN = re.compile(r"(?i)[$*?`\s]|(?:^|[/\\])(?:te?mp|var/folders|scratchpad)[/\\]")  # of a script's path
-_RUNS_SCRIPTS = tool_kinds.INTERPRETERS | shell_programs.SHELLS | {"expect", "source", ".", "tclsh", "rscript"}
+_RUNS_SCRIPTS = (
+    tool_kinds.INTERPRETERS
+    | shell_programs.SHELLS
+    | shell_programs.WINDOWS_SHELLS
+    | {"expect", "source", ".", "tclsh", "rscript"}
+)
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
@@ -76,8 +81,10 @@ class Command:
         only_reads = {"-n"} if self.program in shell_programs.SHELLS else set[str]()
         names = {option.partition("=")[0] for option in self.options}
         is_code = not names.isdisjoint(tool_kinds.INLINE_CODE_OPTIONS | only_reads)
-        path = self.operands[0] if self.operands and self.program.lower() in _RUNS_SCRIPTS and not is_code else ""
-        return path if _SCRIPT.search(path) and not _ONE_CALLS_OWN.search(path) else None
+        program = self.program.lower()
+        operands = self.operands if program in _RUNS_SCRIPTS and not is_code else ()
+        path = next(filter(_SCRIPT.search, operands[: None if program in shell_programs.WINDOWS_SHELLS else 1]), None)
+        return path if path and not _ONE_CALLS_OWN.search(path) else None
 
     @property
     def writes(self) -> bool:
@@ -362,7 +369,7 @@ def _windows_script(program: str, words: Sequence[str]) -> str | None:
         position += 1
         if _SCRIPT_OPTION.fullmatch(word):
             return " ".join(words[position:]) or None
-        if word[0] not in "-/":
+        if not word.startswith(("-", "/")):
             return " ".join(words[position - 1 :]) if program == "powershell" else None
         if program != "cmd":
             if _OPAQUE_OPTION.fullmatch(word):
@@ -398,7 +405,7 @@ def _task_words(program: str, rest: list[str]) -> list[str]:
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     """Whether a program that no table knows is given a known one to run: `rtk git status`."""
     inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
-    if not inner or program in shell_programs.KNOWN_PROGRAMS or "." in program:
+    if not inner or program.lower() in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
     name = program_name(inner[0])
     return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS

@@ -34,7 +34,8 @@ SUBCOMMAND_PROGRAMS = word_set(
 # Programs without subcommands, though their operands may look like one.
 PLAIN_PROGRAMS = word_set(
     """
-    unlink trash del remove-item
+    unlink trash del remove-item rd erase copy move xcopy robocopy mklink copy-item move-item set-content add-content
+    out-file tee-object new-item expand-archive
     ls cat grep egrep fgrep rg ag ack find fd sed awk gawk head tail wc sort uniq cut tr tee less more diff cmp
     comm cp mv rm mkdir rmdir touch ln chmod chown stat file du df tree pwd cd echo printf which whereis whatis
     type man kill pkill killall ps top sleep date true false test env export set unset source alias read xargs

@@ -61,6 +61,7 @@ _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
+_Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
 _TITLES = {
     "check": "All checks",
     "test": "Tests",
@@ -81,7 +82,6 @@ _TITLES = {
 class _Command:
     """What became of an operation's calls."""
 
-    operation: str = ""
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
     is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
@@ -227,8 +227,8 @@ def learn_commands(history: History) -> list[Lesson]:
     ]
 
 
-def _collect(history: History) -> dict[str, _Command]:
-    commands: dict[str, _Command] = defaultdict(_Command)
+def _collect(history: History) -> dict[_Name, _Command]:
+    commands: dict[_Name, _Command] = defaultdict(_Command)
     for session, call in history.calls():
         for segment in call.segments:
             if segment.is_trivial or segment.ok is None:
@@ -239,11 +239,12 @@ def _collect(history: History) -> dict[str, _Command]:
             if elsewhere is not None and elsewhere.is_trivial:
                 continue
             named = elsewhere or segment
-            # A script is told by its path, and what runs in a container or on another machine by which one that is.
-            is_own = elsewhere is not None or bool(segment.script)
-            head = ASSIGNMENTS.sub("", _head(session, segment, named))
-            command = commands[head if is_own else named.operation]
-            command.operation = named.operation
+            place = session.place_of_script(call, segment)
+            if place is None:
+                continue
+            if elsewhere is not None:
+                place = " ".join(word for word in elsewhere.prefix.split() if not word.startswith("-"))
+            command = commands[named.operation, place]
             if segment.ok and segment.is_hostile:
                 command.hostile.append(segment.full_call)
                 continue
@@ -264,17 +265,10 @@ def _collect(history: History) -> dict[str, _Command]:
 
 def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:
     """Note how an operation was called; a script of the project by where it is there."""
-    head = _head(session, segment, named)
+    own = f"{session.base}/" if segment.script and session.base else "\n"
+    head = (named.bare_call or "").replace(own, "")
     command.heads.update([head] if head else [])
-    command.calls[head, segment.full_call.replace(_own_folder(session, segment), "")].append(session.root)
-
-
-def _head(session: TracedSession, segment: Segment, named: Segment) -> str:
-    return (named.bare_call or "").replace(_own_folder(session, segment), "")
-
-
-def _own_folder(session: TracedSession, segment: Segment) -> str:
-    return f"{session.base}/" if segment.script and session.base else "\n"
+    command.calls[head, segment.full_call.replace(own, "")].append(session.root)
 
 
 def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
@@ -286,15 +280,15 @@ def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[
     return [place] if place is not None and (is_inside(place) or is_absolute(place)) else []
 
 
-def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Lesson]:
+def _purposes(commands: dict[_Name, _Command], project: str | None) -> Iterator[Lesson]:
     """Yield for each purpose the operation that worked in most sessions, and the next ones."""
-    by_purpose: dict[str, list[str]] = defaultdict(list)
-    for operation, command in commands.items():
-        purpose = purpose_of(command.operation)
+    by_purpose: dict[str, list[_Name]] = defaultdict(list)
+    for name, command in commands.items():
+        purpose = purpose_of(name[0])
         if purpose in _TITLES and command.worked.roots and command.heads and command.has_place(project):
-            by_purpose[purpose].append(operation)
-    for purpose, operations in sorted(by_purpose.items()):
-        best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
+            by_purpose[purpose].append(name)
+    for purpose, names in sorted(by_purpose.items()):
+        best, *others = sorted(names, key=lambda name: (-len(commands[name].worked.roots), name))
         command = commands[best]
         sessions = len(command.worked.roots)
         if sessions < MIN_SESSIONS and not command.is_steady:
@@ -319,7 +313,7 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
             instead=call,
             purpose=purpose,
             match={
-                "operation": command.operation,
+                "operation": best[0],
                 **({"homes": homes} if homes and len(command.worked) >= MIN_HOME_USES else {}),
             },
             directory=command.home if is_inside(command.home) else None,
@@ -327,12 +321,11 @@ def _purposes(commands: dict[str, _Command], project: str | None) -> Iterator[Le
         )
 
 
-def _others(commands: dict[str, _Command], history: History) -> Iterator[Lesson]:
+def _others(commands: dict[_Name, _Command], history: History) -> Iterator[Lesson]:
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
     often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
-    for command in commands.values():
-        operation = command.operation
+    for (operation, _), command in commands.items():
         program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads

@@ -6,6 +6,7 @@ worktree, is seen from there.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -41,6 +42,30 @@ class TracedSession:
         """Return a path as seen from the project's folder: "" for the folder itself; as it is where it lies outside."""
         return None if path is None else path_below(path, self.base)
 
+    def place_of_script(self, call: TracedCall, segment: Segment) -> str | None:
+        """Return where a segment's script lies as seen from the project's folder, "" for none.
+
+        None for one that lies neither in the project nor where it runs: it is told to nobody.
+        """
+        written = segment.script or (segment.called or "")
+        path = plain_path(written.rsplit(" ", 1)[-1].replace("\\", "/"))
+        if not (segment.script or path.startswith("..")):
+            return ""
+        whole = path if is_absolute(path) else posixpath.join(call.directory or self.base or "", path)
+        seen = self.relative(plain_path(whole))
+        return seen if is_inside(path) or is_inside(seen) else None
+
+    def without_scripts_of_others(self) -> TracedSession:
+        """Return the session with the scripts of other folders among what is told to nobody."""
+        calls = list(self.calls)
+        for n, call in enumerate(calls):
+            out = [self.place_of_script(call, segment) is None for segment in call.segments]
+            if any(out):
+                pairs = zip(call.segments, out, strict=True)
+                segments = [replace(each, is_hostile=each.is_hostile or is_out) for each, is_out in pairs]
+                calls[n] = replace(call, segments=segments)
+        return replace(self, calls=tuple(calls))
+
     def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
         """Return the next calls from an index on that do something, with their indexes."""
         calls: list[tuple[int, TracedCall]] = []
@@ -73,7 +98,8 @@ class History:
             base = plain_path(trace.start) if trace.start else None
             if home is not None and (base is None or (base + "/").startswith(home + "/")):
                 base = home
-            sessions.append(TracedSession(trace.session_id, trace.root_id, trace.agent, base, trace.calls))
+            session = TracedSession(trace.session_id, trace.root_id, trace.agent, base, trace.calls)
+            sessions.append(session.without_scripts_of_others())
         return cls(tuple(sessions), home)
 
     @cached_property

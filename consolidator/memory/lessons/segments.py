@@ -39,7 +39,7 @@ _NAMED_PATH = r"(?<!\()[\w./@+-]*/(?:\[[\w.]*[a-z]{2}[\w.]*\](?=[/.])|\([a-z][\w
 _ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # nothing that a shell reads otherwise
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 ASSIGNMENTS = re.compile(r"^(?:\w+=(?:'[^']*'|[^\s'])* )*")
-_SECRETS = re.compile(r"(?<!\S)\w+=\S*\[redacted:\S* ")  # in assignments
+_SECRETS = re.compile(r"(?<!\S)(?<!-e )(?<!--env )\w+=\S*\[redacted:\S* ")  # in assignments
 LEFT_OUT = re.compile(r"…|\[redacted:")
 _CONTAINERS = frozenset({"docker", "podman", "kubectl", "docker-compose", "podman-compose"})
 _EXEC_OPTIONS = word_set(

@@ -25,8 +25,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.operation import failed_symbol
-from consolidator.memory.calls.shell import parse_commands
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import shell_command, tool_symbol
 from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line, masked_values
@@ -105,7 +104,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = [*solution["fixes"]]
     line = headline(error)
-    if failed is not None and (constant := _find_constant(fixes, line, failed)) is not None:
+    if failed is not None and (constant := _find_constant(fixes, line, failed, error)) is not None:
         fixes.append(constant)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
@@ -156,11 +155,12 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
-def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCall) -> dict[str, Any] | None:
+def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCall, error: str) -> dict[str, Any] | None:
     """Return as a fix the one name that took the place of several, in several sessions: in that of another, too.
 
-    That is, of the one value that an error of something that is not there names, in the same operation. None where
-    another name did so, and for one that people rely on: a call that was meant for less is not led there.
+    That is, of the one value that an error of something that is not there names, in a call that did the same. None
+    where another name did so, for a value that shares no word with the name, as it may mean another thing, for an
+    option's value, and for a name that people rely on: a call that was meant for less is not led there.
     """
     forms = [
         (fix, FixForm.from_json(fix["form"]).edit) for fix in fixes if (fix.get("form") or {}).get("kind") == "edit"
@@ -173,20 +173,22 @@ def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCal
     if not is_constant or len(sessions) < MIN_SESSIONS or len(values) != 1 or not NOT_THERE.search(line):
         return None
     (new,) = names
-    operations = {_operation(str(fix.get("failing"))) for fix, _ in replaced}
-    if values[0] in new or any(map(_RELIED_ON.search, new)):
-        return None  # it is gone, too
-    call = shell_command(failed.tool, failed.arguments) or ""
-    before, is_word, _ = f" {call} ".partition(f" {values[0]} ")
-    if _operation(call) not in operations or not is_word or _TAKES_VALUE.search(before):
+    if values[0] in new or any(map(_RELIED_ON.search, new)) or not _words_in(values[0]) & _words_in(new[0]):
+        return None  # it is gone, too, or another thing
+    before, is_word, _ = f" {shell_command(failed.tool, failed.arguments) or ''} ".partition(f" {values[0]} ")
+    if not is_word or _TAKES_VALUE.search(before):
+        return None
+    if failed_symbol(failed.tool, failed.arguments, error) not in {
+        tool_symbol(failed.tool, {"command": fix["resolving"]}) for fix, _ in replaced
+    }:
         return None
     form = FixForm("edit", None, new, (values[0],)).to_json()
     counts = {name: sum(fix[name] for fix, _ in replaced) for name in ("worked", "tried")}
     return {**replaced[0][0], **counts, "form": form, "confirmed": True, "sessions": len(sessions)}
 
 
-def _operation(line: str) -> str:
-    return next((command.name for command in parse_commands(line)), "")
+def _words_in(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]{2,}", name.lower()))
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:

@@ -562,6 +562,8 @@ HARMLESS = r"""
     python -m pip install -e .
     python -I -m pytest -k "a and not b"
     python -c "import json; print(json.load(open('a.json'))['name'])"
+    python load.py --title 'where the carts are' --only 'a b'
+    python -c "print('a b')" 'c d'
     node -e "console.log(require('./package.json').version)"
     npm ci
     npm --prefix web ci
@@ -666,4 +668,7 @@ HARMLESS = r"""
     nice -n 10 make -j 4
     powershell -NoProfile -Command "Get-ChildItem src"
     Get-ChildItem src
+    Copy-Item a.txt build\a.txt
+    $env:CI = "1"; npm test
+    sed -n 's/a\.b/c\nd/p' a.txt
 """

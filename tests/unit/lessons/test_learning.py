@@ -1419,6 +1419,53 @@ def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_sec
     assert "…" not in lesson.line
 
 
+@pytest.mark.parametrize("script", ["/dev/shm/load.py", "/opt/x/load.py", "../other/load.py", "a/../../other/load.py"])
+def test_no_script_of_another_folder_is_told_in_place_of_the_projects_own(script: str) -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python tools/load.py --fast", "error: unrecognized arguments: --fast", cwd=HOME)
+        log.run(f"python {script}", "ok", cwd=HOME)
+
+    assert "then worked" not in " ".join(lesson.line for lesson in learn(4, write))
+
+
+def test_calls_here_are_not_counted_with_those_in_a_container_or_with_another_script() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("pnpm run test", "1 failed", cwd=HOME).run("docker exec -it web pnpm run test", "12 passed", cwd=HOME)
+        log.fail("ssh build pnpm run lint", "1 failed", cwd=HOME).run("pnpm run lint", "ok", cwd=HOME)
+        log.run(f"docker exec web-{log.name} ./seed", "ok", cwd=HOME)
+        log.run(f"python {'ab'[int(log.name[1:]) % 2]}/load.py", "ok", cwd=HOME)
+
+    lines = {lesson.key: lesson.line for lesson in of_kind(learn(4, write), "command")}
+    assert lines == {
+        "test": "Tests: `docker exec -it web pnpm run test` (worked 4 of 4).",
+        "lint": "Lint: `pnpm run lint` (worked 4 of 4).",
+    }
+
+
+def test_a_call_whose_secret_is_not_shown_is_not_told_without_it() -> None:
+    lessons = learn(4, lambda log: log.run("docker exec -e KEY=[redacted:token] web ./seed now", "ok", cwd=HOME))
+    assert of_kind(lessons, "command") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "is_told"),
+    [
+        ("pwsh -File ..\\other\\load.ps1", False),
+        ("pwsh -NoProfile -ExecutionPolicy Bypass -File C:\\other\\load.ps1", False),
+        ("bash ../other/load.sh", False),
+        ("bash tools/../../other/load.sh", False),
+        ("../other/load.sh now", False),
+        ("python /srv/other/load.py", False),
+        ("pwsh -ExecutionPolicy Bypass -File tools\\load.ps1", True),
+        ("cd web && bash ../tools/load.sh", True),
+        (f"bash {HOME}/tools/load.sh", True),
+    ],
+)
+def test_a_script_of_another_folder_is_not_told(call: str, is_told: bool) -> None:
+    lessons = of_kind(learn(4, lambda log: log.run(call, "ok", cwd=HOME)), "command")
+    assert (lessons != []) == is_told
+
+
 @pytest.mark.parametrize(
     ("folder", "where"),
     [

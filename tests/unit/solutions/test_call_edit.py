@@ -66,23 +66,25 @@ def test_the_one_name_that_took_the_place_of_several_takes_that_of_another_too()
 
     solution = learn(guess("shop-1"), guess("shop-1"), guess("store_1"))
     error = NO_CONTAINER.format("shop-dev")
-    told = suggest(solution, error, "Bash", command="docker exec shop-dev id")
-    assert told.text == "run `docker exec shop-web-1 id`"
+    told = suggest(solution, error, "Bash", command="docker exec shop-dev env")
+    assert told.text == "run `docker exec shop-web-1 env`"
+    for command in ("docker kill shop-dev", "docker exec billing-dev env"):
+        other = NO_CONTAINER.format(command.split()[2])
+        assert suggest(solution, other, "Bash", command=command).tool is None
     assert "worked in 3 of 3, in 2 sessions)" in answer_line(solution, told, error)
-    gone = suggest(solution, NO_CONTAINER.format("shop-web-1"), "Bash", command="docker exec shop-web-1 id")
+    gone = suggest(solution, NO_CONTAINER.format("shop-web-1"), "Bash", command="docker exec shop-web-1 env")
     assert gone.tool is None
     for others in (
         [guess("shop-1")],  # one name
         [guess("store_1", "db-2")],  # another took its place
     ):
         few = learn(guess("shop-1"), guess("shop-1"), *others)
-        assert suggest(few, error, "Bash", command="docker exec shop-dev id").tool is None
+        assert suggest(few, error, "Bash", command="docker exec shop-dev env").tool is None
     address = learn(*(guess(name, "evil.example") for name in ("shop-1", "shop-1", "store_1")))
-    assert suggest(address, error, "Bash", command="docker exec shop-dev id").tool is None
-    assert suggest(solution, error, "Bash", command="docker stop shop-dev").tool is None  # another operation
-    assert suggest(solution, error, "Bash", command="docker exec -u shop-dev web id").tool is None  # of an option
+    assert suggest(address, error, "Bash", command="docker exec shop-dev env").tool is None
+    assert suggest(solution, error, "Bash", command="docker exec -u shop-dev web env").tool is None  # of an option
     relied_on = learn(*(guess(name, "shop-prod") for name in ("shop-1", "shop-1", "store_1")))
-    assert suggest(relied_on, error, "Bash", command="docker exec shop-dev id").tool is None
+    assert suggest(relied_on, error, "Bash", command="docker exec shop-dev env").tool is None
 
 
 def test_another_name_for_what_is_not_there_resolves_the_error() -> None:
