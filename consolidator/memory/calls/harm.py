@@ -241,6 +241,7 @@ def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[
         yield from _judge_file_text("\n".join(spaced).replace("\\n", "\n").replace("\\t", " "), depth)
     if is_text or program in rules.SHOWS_NAMES:
         return
+
     if any(map(rules.DESTROYS_TEXT.search, spaced)):
         yield rules.DESTROYS_WORK
     if not rules.INTERPRETERS.isdisjoint((program, *command.wrappers)):
@@ -250,6 +251,7 @@ def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[
         is_code = not INLINE_CODE_OPTIONS.isdisjoint(command.options)
         spaced = [] if is_code else [text for text in spaced if text not in command.operands[:1]]
     yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
+
     readings = [*_readings(command)]
     if len(readings) > MAX_READINGS:
         yield rules.UNREADABLE

@@ -93,6 +93,7 @@ _AT_HAND_THINGS = word_set(  # of a brief order
     "issues bug bugs error errors fail failing findings conflicts feature"
 )
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
+_LANGUAGES = re.compile(r"[英中日德法韓韩俄][文語语]|日本語|(?:영|한국|일본|중국)어")
 _DENIAL = re.compile(rf"\b(?:not|never|no|without|avoid|stop)\b|n't\b|{FOREIGN_DENIAL}", re.IGNORECASE)
 # Of scripts without spaces: what a sign is, and what says nothing of what an order is about.
 _SIGN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[\u30a1-\u30ff]+|[\uac00-\ud7af]{1,2}")
@@ -201,8 +202,9 @@ def is_same_order(first: str, second: str) -> bool:
         return False
     shared, signs = len(stems & others), _signs(stems | others)
     if signs:
-        names = stems - signs
-        return shared >= (SAME_IF_NAMED if names and names == others - signs else SAME_SHARE) * len(stems | others)
+        names = stems - signs  # in Latin letters; what is named differently is another order
+        is_alike = names == others - signs and _LANGUAGES.findall(first) == _LANGUAGES.findall(second)
+        return is_alike and shared >= (SAME_IF_NAMED if names else SAME_SHARE) * len(stems | others)
     is_part = min(len(stems), len(others)) >= 2 and shared == min(len(stems), len(others))
     return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
 

@@ -42,7 +42,10 @@ class ForeignOrder:
     language: str = ""  # in which answers are wanted
 
 
-_FINITE = "muss|musst|müssen|kann|kannst|können|soll|sollen|will|wollen|wird|werden|darf|dürfen|hat|haben|ich|wir|man"
+_FINITE = (
+    "muss|musst|müssen|kann|kannst|können|soll|sollen|will|wollen|wird|werden|darf|dürfen|hat|haben|"
+    "ich|wir|man|приходится|могут|может"
+)
 
 
 class _Language:
@@ -71,7 +74,7 @@ def _spaced(
         order=rf"^{polite}{verb}",
         standing=rf"^{polite}(?:(?:{always}),?\s{polite}(?:{verb}|(?:(?!\b(?:{_FINITE})\b)[^,])+\s(?:{last})(?=$|,))"
         rf"|{verb}(?:\s\S+){{0,2}}?\s(?:{always})\b)",
-        answers=rf"^{polite}(?:(?:{always}),?\s)?{answers}",
+        answers=rf"^{polite}(?:(?:{always}),?\s)?{answers}(?=$|,|\s(?:{always}|{please}|y|e|und|et|и)\b)",
         not_lasting=rf"[?？]|\b(?:{at_hand})\b",
         is_distinct=is_distinct,
     )
@@ -94,14 +97,14 @@ _UNSPACED = {  # by the signs that no other has
         rf"|^{_JA_REASON}(?:[^、]*[はをも]、?)?(?:常に|毎回|いつも|絶対に?|決して)(?!.*ように).*{_JA_END}",
         answers=r"^(?:今後は?|これからは|以降は?|常に|必ず|(?P<first>(?:回答|返答|返信|応答)は)|、)*"
         rf"(?P<value>日本語|英語|中国語|韓国語)(?:だけ)?で(?(first)|(?:回答|返答|返信|答え|応答)).*{_JA_END}",
-        not_lasting=r"[?？]|か$|教えて|[こそあ]の|これ(?!から)|それ|ここ|上記|以下|下記|今回|さっき|先ほど|現在|今日|"
+        not_lasting=r"[?？]|か$|教えて|ありがと|ユーザー|お客|彼|[こそあ]の|これ(?!から)|それ|ここ|上記|以下|下記|今回|さっき|先ほど|現在|今日|"
         r"今の|次の|もう一度|再度|引き続き",
     ),
     re.compile("[\uac00-\ud7af]"): _Language(  # Korean
         order=_KO_END,
         standing=rf"^{_KO_REASON}(?:(?:앞으로는?|이제부터는?)\s|(?:.*\s)?(?:항상|언제나|매번|절대로?)\s).*{_KO_END}",
         answers=rf"^(?:앞으로는?\s|항상\s)*(?P<value>한국어|영어|일본어|중국어)로만?\s?(?:대답|답변|답|응답).*{_KO_END}",
-        not_lasting=r"[?？]|까요|알려|설명해|이것|그것|이번|방금|위의|아래|지금|오늘|다시|계속",
+        not_lasting=r"[?？]|까요|알려|사용자|고객|설명해|이것|그것|이번|방금|위의|아래|지금|오늘|다시|계속",
     ),
     re.compile(""): _Language(  # Chinese
         order=rf"{_ZH_PLEASE}|麻[烦煩][你您]|[帮幫]我|[记記]得(?:要|不|[帮幫]|把|先|[更修]|用|每)|[务務]必"
@@ -114,8 +117,8 @@ _UNSPACED = {  # by the signs that no other has
         rf"|^之[后後].*都(?:{_ZH_PLEASE}|要|[帮幫]我|必[须須])",
         answers=r"(?:^|[,，、]\s*)(?:[请請您你都也]|以[后後]|接下[来來]|一律|(?P<first>回[答复覆復][^,，用]{0,3}))*"
         r"用(?P<value>(?:[繁简簡][体體]|正[体體])?(?:中|英|日|[韩韓]|法|德)文|[英日][语語])"
-        r"(?(first)|[来來]?(?:回[答复覆復应應]|答[复覆])(?![了的过過]))",
-        not_lasting=r"[?？]|[吗嗎呢]$|是不是|有[没沒]有|能不能|要不要|可不可以|可否|能否|[请請][问問]|什[么麼]|怎[么麼]|"
+        r"(?(first)|[来來]?(?:回[答复覆復应應]|答[复覆])(?=$|[我,，、吧]))",
+        not_lasting=r"[?？]|[吗嗎呢]$|用[户戶]|客[户戶]|他(?!的)|我每|是不是|有[没沒]有|能不能|要不要|可不可以|可否|能否|[请請][问問]|什[么麼]|怎[么麼]|"
         r"哪|如何|告[诉訴]我|[这這](?![边邊])|那(?![边邊就麼么])|[刚剛]|上述|以下|[上下前]面|今天|明天|目前|此(?!外)|"
         r"(?<![从從])[现現]在|[暂暫][时時]|[会會]|可能|[继繼][续續]|重新|再[找试試次做]",
     ),
@@ -126,10 +129,12 @@ _SPACED = (
         always=r"siempre|nunca|jam[aá]s|a partir de ahora|de ahora en adelante|cada vez que \w[^,]*",
         deny=r"no|nunca",
         verbs=r"haz|pon|(?<!nunca )(?<!jamás )(?<!no )(?:usa|utiliza|ejecuta|escribe|comprueba|revisa|verifica|"
-        r"pregunta|responde)|hagas?|pongas?|uses?|utilices?|ejecutes?|escribas?|crees?|añadas?|borres?|elimines?|compruebes?|"
+        r"pregunta|responde)|hagas?|pongas?|uses?|utilices?|ejecutes?|escribas?|crees?|añadas?|borres?|"
+        r"elimines?|compruebes?|"
         r"revises?|verifiques?|preguntes?|respondas?|subas?|cambies?|modifiques?|muestres?|toques?|dejes?",
         answers=r"(?:respond[ea]|contest[ae])(?:me)?(?: siempre)? en (?P<value>español|castellano|inglés)",
-        at_hand=r"como (?:siempre|nunca)|est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|hoy|todav[ií]a|otra vez",
+        at_hand=r"como (?:siempre|nunca)|usuari[oa]s?|clientes?|est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|hoy|"
+        r"todav[ií]a|otra vez",
     ),
     _spaced(  # Portuguese
         please=r"por favor",
@@ -138,7 +143,8 @@ _SPACED = (
         verbs=r"use|utilize|execute|rode|escreva|faça|crie|coloque|adicione|apague|remova|verifique|revise|pergunte|"
         r"responda|mostre|mude|altere|mexa|commite",
         answers=r"respond[ae](?:-me)?(?: sempre)? em (?P<value>português|inglês)",
-        at_hand=r"como sempre|est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|ainda|de novo",
+        at_hand=r"(?:como|de) sempre|usuári[oa]s?|clientes?|est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|"
+        r"ainda|de novo",
     ),
     _spaced(  # German
         is_distinct=True,
@@ -146,24 +152,27 @@ _SPACED = (
         always=r"immer(?! noch| wieder| wenn)|nie(?:mals)?|ab (?:jetzt|sofort)(?: (?:immer|nur noch))?|künftig|"
         r"in Zukunft|grundsätzlich|jedes Mal,? wenn [^,]+",
         deny=r"nie|keine?",
-        verbs=r"(?:verwende|nutze|benutze|nimm|schreibe?|führe|lass|mache?|frage?|prüfe|teste|lösche|ändere|committe|pushe|"
+        verbs=r"(?:verwende|nutze|benutze|nimm|schreibe?|führe|lass|mache?|frage?|prüfe|teste|lösche|ändere|"
+        r"committe|pushe|"
         r"starte|erstelle|zeige?|antworte|sprich|halte|"
         r"achte)(?! (?:ich|wir)\b)",
         last=r"verwenden|nutzen|benutzen|nehmen|schreiben|ausführen|laufen lassen|machen|fragen|prüfen|testen|löschen|"
         r"ändern|committen|pushen|starten|erstellen|zeigen|antworten|anlegen",
         answers=r"antworte(?: mir)?(?: bitte)?(?: immer)?(?: nur)? auf (?P<value>Deutsch|Englisch)",
-        at_hand=r"wie immer|dies\w*|hier|jetzt(?<!ab jetzt)|heute|gerade|noch ?mal",
+        at_hand=r"wie immer|(?:be)?nutzern?|kund\w+|dies\w*|hier|jetzt(?<!ab jetzt)|heute|gerade|noch ?mal",
     ),
     _spaced(  # French
         please=r"(?:s'il (?:te|vous) pla[iî]t|merci de)",
         always=r"toujours|jamais|désormais|dorénavant|à partir de maintenant|à l'avenir|systématiquement|"
         r"chaque fois que [^,]+",
         deny=r"ne|n'",
-        verbs=r"utilise[rz]?|exécute[rz]?|lance[rz]?|écri[st]?|écri(?:re|vez)|fai[st]|faites|faire|crée[rz]?|met[s]?|mettez|"
+        verbs=r"utilise[rz]?|exécute[rz]?|lance[rz]?|écri[st]?|écri(?:re|vez)|fai[st]|faites|faire|crée[rz]?|"
+        r"met[s]?|mettez|"
         r"ajoute[rz]?|supprime[rz]?|vérifie[rz]?|demande[rz]?|montre[rz]?|modifie[rz]?|touche[rz]?|committe[rz]?|"
         r"pousse[rz]?|garde[rz]?|réponds|répondez",
         answers=r"répond(?:s|ez)(?:[- ]moi)?(?: toujours)? en (?P<value>français|anglais)",
-        at_hand=r"comme (?:toujours|jamais)|c(?:e|et|ette|es)|ça|cela|ici|maintenant(?<!de maintenant)|"
+        at_hand=r"comme (?:toujours|jamais)|utilisateurs?|clients?|c(?:e|et|ette|es)|ça|cela|ici|"
+        r"maintenant(?<!de maintenant)|"
         r"aujourd'hui|encore",
     ),
     _spaced(  # Russian
@@ -174,7 +183,7 @@ _SPACED = (
         r"трогай|коммить|пушь|отвечай)(?:те)?",
         last=r"использовать|запускать|писать|делать|проверять|отвечать",
         answers=r"отвечай(?:те)?(?: мне)?(?: всегда)? (?P<value>по-русски|на русском|по-английски|на английском)",
-        at_hand=r"как всегда|эт\w+|здесь|сейчас|сегодня|ещё раз|снова",
+        at_hand=r"как всегда|пользовател\w+|клиент\w*|эт\w+|здесь|сейчас|сегодня|ещё раз|снова",
     ),
 )
 

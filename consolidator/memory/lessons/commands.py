@@ -8,7 +8,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
@@ -55,8 +55,12 @@ MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such
 MIN_OWN_SHARE = 0.1  # of all sessions, for a script or what runs elsewhere: that is nobody's habit
 _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # as every project runs them
 MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
+MAX_WORDS, MAX_CALLS = 16, 2000  # of a call; calls that are compared
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
 _PLAIN_WORD = re.compile(r"[\w./@+?=:,%-]+")  # what holds neither code nor a sentence
+_PRIVATE = re.compile(  # an option with a value that is nobody's business, `--phone +49…`, `-p hunter2`
+    r"(?i)--?[\w-]*(?:name|phone|mail|user|pass|pin|key|token|secret|auth|address)[\w-]*[ =]|-[pk] (?!\S*:)"
+)
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
@@ -187,8 +191,10 @@ class _Command:
         values: dict[tuple[str, ...], set[str]] = defaultdict(set)
         hostile: set[tuple[str, ...]] = set()
         first = len(_WORD.findall(self.head))
-        for (_, call), callers in [*self.calls.items(), *((("", call), []) for call in self.hostile)]:
+        latest = islice(reversed(self.calls.items()), MAX_CALLS)
+        for (_, call), callers in [*latest, *((("", call), []) for call in {*self.hostile})]:
             words = _WORD.findall(call) if call.startswith(f"{self.head} ") and len(call) < MAX_CALL else []
+            words = words if len(words) <= MAX_WORDS else []
             for place in range(first, len(words)):
                 pattern = (*words[:place], "…", *words[place + 1 :])
                 roots[pattern] += callers
@@ -199,7 +205,10 @@ class _Command:
         for pattern in sorted(roots.keys() - hostile, key=lambda pattern: (-sessions[pattern], pattern)):
             given = [(before, word) for before, word in pairwise(pattern[first - 1 :]) if word != "…"]
             # A word that no option names may be anything, as a password that a script types.
-            is_plain = all(_PLAIN_WORD.fullmatch(word) and "-" in (before[0], word[0]) for before, word in given)
+            is_plain = all(
+                _PLAIN_WORD.fullmatch(word) and "-" in (before[0], word[0]) and not _PRIVATE.match(f"{before} {word}")
+                for before, word in given
+            )
             says = len(given) >= MIN_CONSTANTS - self.is_own and is_plain
             is_often = sessions[pattern] >= MIN_OTHER_SESSIONS and len(values[pattern]) >= MIN_VALUES
             if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
@@ -210,7 +219,8 @@ class _Command:
 def _seen_from(place: str, project: str | None) -> str:
     """Return a folder outside the project as seen from there, if it lies beside it, below more than a home."""
     parent = (project or "").rpartition("/")[0]
-    is_beside = parent.count("/") >= MIN_PARENT_DEPTH and place.startswith(f"{parent}/")
+    is_home = parent.rpartition("/")[2].lower() in ("home", "homes", "users")
+    is_beside = parent.count("/") >= MIN_PARENT_DEPTH and not is_home and place.startswith(f"{parent}/")
     return f"../{place.removeprefix(f'{parent}/')}" if is_beside else place
 
 

@@ -41,7 +41,7 @@ SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
 SHELL_RULES = {  # that hold from the first case on
     KILLS_SHELL: "`pkill -f NAME` also ends the shell that runs its line, and the rest does not run: write "
-    "`pkill -f '[N]AME'`, its first letter in brackets (exit code 144",
+    "`pkill -f '[N]AME'`, its first letter in brackets (exit code 143 or 144",
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
     NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
     POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
@@ -104,6 +104,7 @@ def _harness(history: History) -> Iterator[Lesson]:
             refused[rule].add(session, call)
         if call.kind in ("read", "edit") and call.ok and call.value:
             shifts[call.value].add(session, call)
+
     if len(cancelled.roots) >= MIN_SESSIONS:
         yield cancelled.build_lesson(
             "harness",

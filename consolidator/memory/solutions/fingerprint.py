@@ -135,7 +135,7 @@ _MASK = lazy_regex(r"<(id|path|n|quoted|url|date)>")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v12:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v14:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.

@@ -14,8 +14,8 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _PAST = re.compile(r"\b(?:was|were|had|did|used to|former\w*|previous\w*|ex|\w{2,}ed)\b", re.IGNORECASE)
 _NAME = re.compile(r"[\w@][\w@./:+#-]*")
 FOREIGN_DENIAL = (  # of languages other than English, where its words are no words of English
-    r"[不勿]|禁止|(?<![区區分个個特级級类類])[别別](?![人的处處])|ない|마세|마라|말\s?것|"
-    r"\b(?:не|никогда|não|nunca|jamais|nie|niemals)\b"
+    r"[不勿]|禁止|(?<![区區分个個特级級类類])[别別](?![人的处處])|ない|지\s?(?:마|말)|마라|말\s?것|"
+    r"\b(?:не|никогда|não|nunca|jamais|nie|niemals|nicht|keine?[mnrs]?|pas)\b"
 )
 _NEGATION = re.compile(
     rf"{FOREIGN_DENIAL}|n['’]t\b|\b(?:no|not|never|none|without|nobody|nothing|neither|nor|cannot|avoid\w*|stop|stopped"

@@ -64,6 +64,7 @@ async def load_lessons(
 
 async def load_shell_rules(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
     """Return what the person's shell refused in any project: a shell and a client are of the machine.
+
     Whoever may see one project alone is told nothing that others taught.
     """
     if scope.project_alone:

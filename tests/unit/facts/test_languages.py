@@ -6,7 +6,7 @@ import pytest
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.instructions import group_orders, is_brief
+from consolidator.memory.facts.instructions import group_orders, is_brief, is_same_order
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.models.payload import EventType
 from tests.unit.facts.test_rules import WORK, make_event
@@ -46,6 +46,11 @@ ANSWERS = {
     "Отвечай по-русски": "по-русски",
 }
 SAYS_NOTHING_LASTING = [
+    "请用英文回答客户",
+    "responde en inglés a los clientes",
+    "ユーザーは常に認証すること",
+    "Всегда приходится всё проверять",
+    "use o de sempre",
     "英語で回答しないでください",
     "영어로 대답하지 마",
     "每次请求都返回404",
@@ -144,3 +149,16 @@ def test_orders_without_spaces_are_the_same_if_most_of_their_signs_and_all_names
     assert is_brief("請幫我更新")
     assert not is_brief("請幫我更新變更日誌")
     assert not is_brief("use haiku")  # a tool is wanted, whatever the task
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("用npm安装依赖", "用pnpm安装依赖"),
+        ("请用英文写提交信息", "请用中文写提交信息"),
+        ("테스트를 실행해줘", "테스트를 실행하지 마"),
+        ("Lösche Tests", "Lösche keine Tests"),
+    ],
+)
+def test_orders_that_name_or_deny_another_thing_are_two(first: str, second: str) -> None:
+    assert not is_same_order(first, second)
