@@ -1059,6 +1059,21 @@ def test_what_powershell_does_not_read_is_a_rule_of_the_shell() -> None:
     assert answer_failure(lessons, "Bash", {"command": "ls -la"}, "bash: ls: command not found") is None
 
 
+@pytest.mark.parametrize(
+    ("error", "is_its_own"),
+    [
+        (
+            "At line:1 char:8\nThe token '&&' is not a valid statement separator in this version.",
+            True,
+        ),
+        ("1 failed: expected 'x', got \"The token '&&' is not a valid statement separator in this version.\"", False),
+    ],
+)
+def test_a_program_that_prints_what_powershell_says_is_not_it(error: str, is_its_own: bool) -> None:
+    lessons = of_kind(learn(1, lambda log: log.fail("cd web && npm test", error)), "harness")
+    assert (lessons != []) == is_its_own
+
+
 def test_lines_of_a_patch_without_their_mark_are_told_of() -> None:
     patch = "*** Begin Patch\n*** Add File: web/cart.md\n+# Cart\n\n+text\n*** End Patch"
     error = "apply_patch verification failed: invalid hunk at line 4, '' is not a valid hunk header."
