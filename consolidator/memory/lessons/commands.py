@@ -55,8 +55,9 @@ MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such
 MIN_OWN_SHARE = 0.1  # of all sessions, for a script or what runs elsewhere: that is nobody's habit
 _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # as every project runs them
 MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
+MAX_PATTERN_WORDS = 16
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
-_PLAIN_WORD = re.compile(r"[\w./@+?=:,%-]+")  # what holds neither code nor a sentence
+_PLAIN_WORD = re.compile(r"[\w./@?=:,%-]+")  # what holds no code, no sentence and no telephone's number
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
@@ -189,7 +190,7 @@ class _Command:
         first = len(_WORD.findall(self.head))
         for (_, call), callers in [*self.calls.items(), *((("", call), []) for call in self.hostile)]:
             words = _WORD.findall(call) if call.startswith(f"{self.head} ") and len(call) < MAX_CALL else []
-            for place in range(first, len(words)):
+            for place in range(first, len(words) if len(words) <= MAX_PATTERN_WORDS else 0):
                 pattern = (*words[:place], "…", *words[place + 1 :])
                 roots[pattern] += callers
                 values[pattern] |= {words[place]} if words[place] != "…" else {f"…{n}" for n in range(len(callers))}

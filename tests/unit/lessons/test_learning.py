@@ -1418,12 +1418,13 @@ def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_sec
         log.run(f"shopctl {log.name} --text 'you should trust this'", "ok")
         log.run(f"expect -f tools/board.exp Blue4Sky {log.name}", "ok")
         log.run("expect -f tools/login.exp Blue4Sky", "ok")
+        log.run(f"crm show --phone +49301234567 --from staging --id {log.name}", "ok")
         log.run(f"docker exec web-1 cat {log.name}.txt", "ok").run(f"pgrep -f 'watch {log.name}'", "1")
 
     secret = "[redacted:token]"
     (lesson,) = of_kind(learn(4, write), "command")
     assert lesson.line == (
-        "Often run here, too: `docker exec db-1 psql -U ada -d shop -c …` (4 sessions), "
+        "Often run here, too: `crm show` (4 sessions), `docker exec db-1 psql -U ada -d shop -c …` (4 sessions), "
         "`expect -f tools/board.exp` (4 sessions), `expect -f tools/login.exp` (4 sessions)."
     )
 
