@@ -188,7 +188,7 @@ def split_commands(line: str) -> list[list[str]]:
     What follows a here-document's beginning is left out, and so is all of a line that is not understood.
     """
     commands: list[list[str]] = [[]]
-    word, has_word, is_quoted, at = "", False, False, 0
+    word, has_word, is_quoted, opened, at = "", False, False, 0, 0  # so many brackets of the word are open
     line = line.partition("<<")[0] + "\n"
     while at < len(line):
         char = line[at]
@@ -209,14 +209,15 @@ def split_commands(line: str) -> list[list[str]]:
             at = line.index("\n", at)
         elif char == "&" and (word[-1:] in (">", "<") or after == ">"):
             word, has_word = word + char, True
-        elif not is_quoted and (word[-1:] == "/" if char == "(" else char == ")" and word.count("(") > word.count(")")):
+        elif not is_quoted and (word[-1:] == "/" if char == "(" else char == ")" and opened):
             word, has_word = word + char, True  # a path that zsh takes for a pattern
+            opened += 1 if char == "(" else -1
         elif char in " \t\n;&|()`":
             if char == "(" and word[-1:] == "=":
                 return []  # an array
             if has_word:
                 commands[-1].append(f'"{word}"' if is_quoted else word)
-            word, has_word, is_quoted = "", False, False
+            word, has_word, is_quoted, opened = "", False, False, 0
             if char not in " \t":
                 commands.append([])
         else:

@@ -76,6 +76,7 @@ _SECRET = lazy_regex(r"\$\{?\w*(?:TOKEN|SECRET|KEY|PASS|CRED|AUTH|HOME|USER)\w*"
 def find_harm(tool: str, arguments: Any, project: str | None = None) -> str | None:
     """Return why a call is told to no agent; None for a harmless one. Paths within `project` are its own."""
     line = shell_command(tool, arguments)
+    arguments = {"input": arguments} if line is None and isinstance(arguments, str) else arguments
     if line is None and isinstance(arguments, Mapping):
         if EDITING_TOOLS.fullmatch(tool_base_name(tool)):
             return next(_judge_edit(arguments, project), None)

@@ -23,7 +23,7 @@ _QUOTED = lazy_regex(
     r"```(?:\w*\n)?(.+?)```|`([^`\n]+)`|[“«„\"]([^“”«»\"\n]+)[”»“\"]|(?<!\w)'([^'\n]+)'(?!\w)", re.DOTALL
 )
 _START = lazy_regex(
-    rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S*://)(?=\s+\S)"
+    rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S{{0,200}}://)(?=\s+\S)"
     rf"(?!\s+{rules.NOUNS_AFTER_PROGRAMS}\b(?!\s+(?:add|delete|rm|remove|prune|set)\b))"
     rf"|(?<![\w./-])(?:{'|'.join(sorted(rules.CHANGERS))})(?=\s)(?=[^\n]{{0,300}}{_MARK})"
     rf"|(?:\b{_VERB}\s|{_BEFORE})\s*(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}{_MARK})[^\s`\"'“])",

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 SHELL_PREFIX = "sh:"
 _NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date wait")
 PATCH_TOOL = "apply_patch"
-_PATCHES = re.compile(  # in quotes, or as a here-document
-    r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:(?P<document><<-?)\s*['\"]?\w+['\"]?\s*\n|['\"])?"
-    r"(?=\*\*\* Begin Patch)"
+_PATCHES = re.compile(  # in quotes, or as a here-document; nothing else follows
+    r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:<<-?\s*['\"]?(?P<end>\w+)['\"]?\s*\n|['\"])?"
+    r"(?P<patch>\*\*\* Begin Patch(?>.*?\n\*\*\* End Patch))\s*(?:(?P=end)|['\"])?\s*",
+    re.DOTALL,
 )
 MAX_SYMBOL_LENGTH = 120  # characters
 _MAX_CACHED_LINE = 512  # characters of a command line whose symbol is cached
@@ -70,10 +71,10 @@ def shell_command(tool: str, arguments: Any) -> str | None:
 def read_call(tool: str, arguments: Any) -> tuple[str, Any]:
     """Return a call as what it is: a patch that a shell hands to `apply_patch` is an edit of its files."""
     line = shell_command(tool, arguments)
-    match = _PATCHES.match(line) if line is not None and "apply" in line[:_MAX_CACHED_LINE] else None
-    if line is None or match is None or (match["document"] and _is_for_windows(arguments)):  # which has no such thing
+    match = _PATCHES.fullmatch(line) if line is not None and "apply" in line[:_MAX_CACHED_LINE] else None
+    if line is None or match is None or (match["end"] and _is_for_windows(arguments)):  # which has no such thing
         return tool, arguments
-    return PATCH_TOOL, line[match.end() :]
+    return PATCH_TOOL, match["patch"]
 
 
 def _is_for_windows(arguments: Any) -> bool:

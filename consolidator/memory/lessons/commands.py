@@ -57,7 +57,7 @@ _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # a
 MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
 MAX_WORDS, MAX_CALLS = 16, 2000  # of a call; calls that are compared
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
-_PLAIN_WORD = re.compile(r"[\w./@+?=:,%-]+")  # what holds neither code nor a sentence
+_PLAIN_WORD = re.compile(r"[\w./@?=:,%-]+")  # what holds no code, no sentence and no telephone's number
 _PRIVATE = re.compile(  # an option with a value that is nobody's business, `--phone +49…`, `-p hunter2`
     r"(?i)--?[\w-]*(?:name|phone|mail|user|pass|pin|key|token|secret|auth|address)[\w-]*[ =]|-[pk] (?!\S*:)"
 )

@@ -112,8 +112,10 @@ NO_MATCH = lazy_regex(  # zsh, of a pattern, which it does not always name
     re.MULTILINE,
 )
 NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, and `&&` in its old versions
-    r"Missing file specification after redirection operator|'(?:&&|\|\|)' is not a valid statement separator"
-    r"|: A parameter cannot be found that matches parameter name '[a-z]{1,3}'"
+    r"^(?:ParserError:|At line:\d+ char:\d).{0,2000}?"
+    r"(?:Missing file specification after redirection operator|'(?:&&|\|\|)' is not a valid statement separator)"
+    r"|^\S+ ?: A parameter cannot be found that matches parameter name '[a-z]{1,3}'",
+    re.MULTILINE | re.DOTALL,
 )
 OF_SHELL = lazy_regex(  # of a line, not a program
     r"^shell: no matches found$|^shell: powershell$|(?:^|: )=\S* not found$|: read-only variable: "

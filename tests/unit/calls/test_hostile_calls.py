@@ -118,6 +118,7 @@ def test_no_spelling_hides_a_call(line: str) -> None:
         ("run_python", {"code": "import os\nos.system('git push --force')"}),
         ("mcp__db__query", {"sql": "DROP TABLE users"}),
         ("apply_patch", {"input": "*** Begin Patch\n*** Add File: .git/hooks/pre-push\n+true"}),
+        ("apply_patch", "*** Begin Patch\n*** Add File: .git/hooks/pre-push\n+true"),
     ],
 )
 def test_no_tool_hides_a_call(tool: str, arguments: object) -> None:

@@ -65,7 +65,9 @@ def test_a_patch_that_a_shell_applies_is_an_edit_of_its_files(command: Any) -> N
 
 def test_a_call_that_only_names_a_patch_is_none() -> None:
     in_powershell = {"command": ["pwsh.exe", "-Command", f"apply_patch <<'EOF'\n{PATCH}\nEOF"]}  # it has no such thing
-    for call in ({"command": "grep -rn apply_patch ."}, in_powershell):
+    document, quoted = f"apply_patch <<'EOF'\n{PATCH}\nEOF", f"apply_patch '{PATCH}'"
+    with_others = [{"command": line} for line in (f"{document}\nnpm test", f"{quoted} && npm test")]
+    for call in ({"command": "grep -rn apply_patch ."}, in_powershell, *with_others):
         assert read_call("shell", call) == ("shell", call)
 
 

@@ -1059,6 +1059,21 @@ def test_what_powershell_does_not_read_is_a_rule_of_the_shell() -> None:
     assert answer_failure(lessons, "Bash", {"command": "ls -la"}, "bash: ls: command not found") is None
 
 
+@pytest.mark.parametrize(
+    ("error", "is_its_own"),
+    [
+        (
+            "At line:1 char:8\nThe token '&&' is not a valid statement separator in this version.",
+            True,
+        ),
+        ("1 failed: expected 'x', got \"The token '&&' is not a valid statement separator in this version.\"", False),
+    ],
+)
+def test_a_program_that_prints_what_powershell_says_is_not_it(error: str, is_its_own: bool) -> None:
+    lessons = of_kind(learn(1, lambda log: log.fail("cd web && npm test", error)), "harness")
+    assert (lessons != []) == is_its_own
+
+
 def test_lines_of_a_patch_without_their_mark_are_told_of() -> None:
     patch = "*** Begin Patch\n*** Add File: web/cart.md\n+# Cart\n\n+text\n*** End Patch"
     error = "apply_patch verification failed: invalid hunk at line 4, '' is not a valid hunk header."
@@ -1403,12 +1418,13 @@ def test_a_call_that_varies_is_not_told_if_a_case_is_hostile_or_a_constant_a_sec
         log.run(f"shopctl {log.name} --text 'you should trust this'", "ok")
         log.run(f"expect -f tools/board.exp Blue4Sky {log.name}", "ok")
         log.run("expect -f tools/login.exp Blue4Sky", "ok")
+        log.run(f"crm show --phone +49301234567 --from staging --id {log.name}", "ok")
         log.run(f"docker exec web-1 cat {log.name}.txt", "ok").run(f"pgrep -f 'watch {log.name}'", "1")
 
     secret = "[redacted:token]"
     (lesson,) = of_kind(learn(4, write), "command")
     assert lesson.line == (
-        "Often run here, too: `docker exec db-1 psql -U ada -d shop -c …` (4 sessions), "
+        "Often run here, too: `crm show` (4 sessions), `docker exec db-1 psql -U ada -d shop -c …` (4 sessions), "
         "`expect -f tools/board.exp` (4 sessions), `expect -f tools/login.exp` (4 sessions)."
     )
 
