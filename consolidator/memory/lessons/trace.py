@@ -19,7 +19,6 @@ from consolidator.memory.calls.blame import SAYS_NOT_FOUND, find_named
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
-from consolidator.memory.calls.shell import is_windows_shell
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import (
@@ -263,7 +262,7 @@ class TraceFold:
             traced.value = "pkill"
         if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
-        elif traced.ok is False and NOT_SH.search(text) and _is_of_powershell(call, line):
+        elif traced.ok is False and NOT_SH.search(text):
             traced.headlines = [Headline(POWERSHELL, POWERSHELL), *traced.headlines]
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
@@ -315,14 +314,6 @@ class TraceFold:
             if lacking:
                 del self._unmatched[path]
                 traced.value = f"tab{min(lacking, key=lambda n: (-lacking[n], n)):+d}"
-
-
-def _is_of_powershell(call: CompletedCall, line: str) -> bool:
-    """Whether a call is handed to PowerShell: by its tool, or by a program that it names."""
-    arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
-    words = next((value for value in arguments.values() if isinstance(value, list) and value), [])
-    shells = (tool_kinds.tool_base_name(call.tool), str(words[0]) if words else line.split(" ", 1)[0])
-    return any(is_windows_shell(shell) for shell in shells if shell)
 
 
 def _count_tabs(text: str) -> dict[str, int]:

@@ -1527,10 +1527,3 @@ def test_an_option_whose_value_was_redacted_is_no_part_of_a_told_call() -> None:
         log.run("docker exec -e API_TOKEN=[redacted:token] web ./seed --all", "ok")
 
     assert all("-e" not in lesson.line for lesson in of_kind(learn(4, write), "command"))
-
-
-def test_a_program_that_prints_what_powershell_says_is_none() -> None:
-    said = "At line:1 char:5\nThe token '&&' is not a valid statement separator in this version."
-    assert not [
-        lesson for lesson in learn(3, lambda log: log.fail("cat report.txt && false", said)) if "shell" in lesson.match
-    ]
