@@ -37,7 +37,7 @@ _HOLE = lazy_regex(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
 _QUOTED = lazy_regex(r"^(['\"])(.*)\1$", re.DOTALL)
 _NAMED_VALUE = lazy_regex(r"^-{0,2}\w[\w.-]*=")  # what stands before the value of `--exec=VALUE`, `CC=VALUE`
 _SPACE, _INNER = lazy_regex(r"\s"), lazy_regex(r"[(`]")  # what is in each command within a command
-_BALANCED = reduce(lambda inner, _: rf"(?:[^()]|\({inner}\))*+", range(4), r"[^()]*+")  # parentheses, nested
+_BALANCED = reduce(lambda inner, _: rf"(?:[^()]++|\({inner}\))*", range(4), r"[^()]*+")  # parentheses, nested
 _SUBSTITUTION = lazy_regex(rf"[$<>=]\((?P<inner>{_BALANCED})\)|`(?P<ticks>[^`]*)`")
 _POWERSHELL = lazy_regex(r"(?<![\w/.-])(?:iex|iwr|irm|(?i:Invoke|Start|New|Remove|Get|Set|Add)-[A-Za-z]{3,})(?![\w:-])")
 _ITS_VARIABLE, _ITS_PATH = lazy_regex(r"\$\{?(?i:env):(\w+)\}?\s*\+?=\s*"), lazy_regex(r"(?<=[\w.~:])\\(?=[\w.])")

@@ -25,7 +25,7 @@ _NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date w
 PATCH_TOOL = "apply_patch"
 _PATCHES = re.compile(  # in quotes, or as a here-document; nothing else follows
     r"\s*(?:cd \S+ *(?:&&|;)\s*)?apply_?patch\s+(?:<<-?\s*['\"]?(?P<end>\w+)['\"]?\s*\n|['\"])?"
-    r"(?P<patch>\*\*\* Begin Patch(?>.*?\n\*\*\* End Patch))\s*(?:(?P=end)|['\"])?\s*",
+    r"(?P<patch>\*\*\* Begin Patch(?:[^\n]|\n(?!\*\*\* End Patch))*\n\*\*\* End Patch)\s*(?:(?P=end)|['\"])?\s*",
     re.DOTALL,
 )
 MAX_SYMBOL_LENGTH = 120  # characters

@@ -27,6 +27,7 @@ from consolidator.memory.text.words import STOP_WORDS, has_unspaced, split_words
 MAX_WORDS = 14
 MAX_TURN_CHARS, MAX_TURN_BREAKS = 600, 5  # of a message that orders are read in; a longer one is a plan or a report
 SAME_SHARE, MAX_MORE_WORDS = 0.6, 2  # of the words of two orders that say the same
+MAX_OF_MOMENT = 3  # words
 _POLITE = re.compile(
     r"(?:(?:please|pls|kindly|always|just|also|then|now|ok|and|(?:can|could|would|will) you|you (?:really )?(?:need to|"
     r"have to|"
@@ -155,6 +156,14 @@ def is_brief(order: str) -> bool:
     signs = len(_signs(stems))
     is_short = len(stems) == 2 or 0 < signs >= 2 * len(stems) - 4  # two signs make a word
     return is_short and not _SAYS_HOW.intersection(order.split())
+
+
+_OF_MOMENT = frozenset({"run", "start", "restart", "launch", "open", "look", "show", "check", "read", "see", "stop"})
+
+
+def says_little(order: str) -> bool:
+    """Tell whether an order is one of the moment by its verb, and has few words: "run the dev server"."""
+    return order.split(" ", 1)[0] in _OF_MOMENT and len(_stems(order)) <= MAX_OF_MOMENT
 
 
 def find_wishes(sentence: str) -> list[str]:

@@ -43,7 +43,7 @@ from consolidator.memory.lessons.trace import TracedCall
 MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
-MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works that does not in the project's own
+MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works; of the project's own, where it failed
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
 MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
@@ -136,7 +136,6 @@ class _Command:
         if home is not None or places[""]:
             return [] if home is None else [home]
         often = sorted(places, key=lambda place: (-places[place], place))[:MAX_FOLDERS]
-        often = [place for place in often if places[place] >= MIN_FOLDER_USES]
         is_most = sum(places[place] for place in often) >= HOME_SHARE * places.total()
         return sorted(often) if is_most else []
 
@@ -147,6 +146,8 @@ class _Command:
 
     def has_place(self, project: str | None) -> bool:
         """Whether it can be told where it works: a script in one folder; outside the project in one with a name."""
+        if self.known_places and not self.known_places[""] and not self.homes:
+            return False  # in many folders, and never in the project's own, where it would be run
         if not self.is_script and not any(map(is_absolute, self.known_places)):
             return True
         return self.home is not None and name_harm(_seen_from(self.home, project)) is None

@@ -61,6 +61,9 @@ _PURPOSES = {  # the first that an operation matches
     "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "
     r"(?:checks?|verify|validate|ci|pre-?commit)(?::all)?$",
 }
+_SCRIPT = re.compile(  # what a script is for stands last in its name: `run_e2e.sh`, not `update-test-data.js`
+    r"(^|\s)\S*?([A-Za-z0-9]+)(?:[_-]all)?\.(?:(?:ba|z)?sh|py|rb|pl|php|[cm]?[jt]s|exp|ps1|lua)$"
+)
 FORMAT_CHECK = "format check"  # of a formatter with an option by which it only looks
 _PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
 
@@ -121,6 +124,7 @@ class Segment:
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     operation, _, only = operation.partition(" -")  # an option by which it only looks
+    operation = _SCRIPT.sub(r"\1\2", operation)
     if operation.split(" ", 1)[0] in NO_TASKS or operation.startswith("/") or only == "-dry-run":
         return None  # what a path names was built for a moment, as /tmp/i.test
     purpose = next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)

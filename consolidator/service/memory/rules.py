@@ -14,7 +14,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
 from consolidator.memory.facts.candidates import session_context
-from consolidator.memory.facts.instructions import as_rule, group_orders, has_words_of, is_brief
+from consolidator.memory.facts.instructions import as_rule, group_orders, has_words_of, is_brief, says_little
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import (
@@ -271,7 +271,7 @@ def _said_in_full(row: RepeatedRow, group: Sequence[OrderRow]) -> Iterator[Repea
     for order in sorted(group, key=lambda order: (-len(order.value), order.value)):
         full = [each for each in group if has_words_of(each.value, order.value)]
         sessions = len({root for each in full for root in each.roots})
-        if sessions >= (MIN_BRIEF if is_brief(order.value) else STANDING_COUNT):
+        if sessions >= (MIN_BRIEF if is_brief(order.value) or says_little(order.value) else STANDING_COUNT):
             values = tuple(each.value for each in full if each is not order)
             yield replace(row, value=order.value, words=order.words, sessions=sessions, values=values)
             return

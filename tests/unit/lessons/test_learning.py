@@ -17,7 +17,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import quote_pattern
+from consolidator.memory.lessons.segments import purpose_of, quote_pattern
 from consolidator.memory.lessons.telling import answer_failure, unwrap_line, warn_before, warning_words
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from tests.unit.lessons.traced import HOME, START, CallLog
@@ -1368,12 +1368,12 @@ def test_a_runner_that_names_a_package_is_no_cure() -> None:
 
 def test_a_script_behind_an_interpreter_is_told_as_the_script() -> None:
     def write(log: CallLog) -> None:
-        log.run(f"JOBS={log.name} bash {HOME}/tools/run_e2e.sh", "ok", cwd=f"{HOME}/web")
+        log.run(f"JOBS={log.name} bash {HOME}/tools/flash_board.sh", "ok", cwd=f"{HOME}/web")
         log.run("python3 /tmp/probe.py", "ok").run("python3 -c 'print(1)'", "1").run("bash -n tools/other.sh")
         log.run("expect -f /opt/lab/board.exp reset", "ok", cwd="/opt/lab")
 
     (lesson,) = of_kind(learn(4, write), "command")
-    assert lesson.line == "Often run here, too: `bash tools/run_e2e.sh` (4 sessions)."
+    assert lesson.line == "Often run here, too: `bash tools/flash_board.sh` (4 sessions)."
 
 
 def test_a_script_that_fails_says_nothing_of_its_interpreter() -> None:
@@ -1527,3 +1527,22 @@ def test_an_option_whose_value_was_redacted_is_no_part_of_a_told_call() -> None:
         log.run("docker exec -e API_TOKEN=[redacted:token] web ./seed --all", "ok")
 
     assert all("-e" not in lesson.line for lesson in of_kind(learn(4, write), "command"))
+
+
+@pytest.mark.parametrize(
+    ("script", "purpose"),
+    [("run_e2e.sh", "test"), ("test-all.sh", "test"), ("update-test-drive-pdf.js", None), ("migrate-users.py", None)],
+)
+def test_what_a_script_is_for_stands_last_in_its_name(script: str, purpose: str | None) -> None:
+    assert purpose_of(f"node {script}") == purpose
+
+
+def test_a_command_that_never_ran_in_the_projects_own_folder_is_told_with_its_folders_or_not_at_all() -> None:
+    folders = iter(["web", "web", "web", "api", *(f"m{n}" for n in range(8))])
+
+    def write(log: CallLog) -> None:
+        log.run("npm run build", "ok", cwd=f"{HOME}/{next(folders)}")
+
+    (lesson,) = of_kind(learn(4, write), "command")
+    assert lesson.line == "Build: `npm run build` in `api/` or `web/` (worked 4 of 4)."
+    assert of_kind(learn(8, write), "command") == []
