@@ -251,6 +251,7 @@ def _judge_words(command: Command, project: str | None, depth: int) -> Iterator[
         is_code = not INLINE_CODE_OPTIONS.isdisjoint(command.options)
         spaced = [] if is_code else [text for text in spaced if text not in command.operands[:1]]
     yield from _judge_lines([*spaced, *(_NAMED_VALUE.sub("", word) for word in spaced)], project, depth)
+
     readings = [*_readings(command)]
     if len(readings) > MAX_READINGS:
         yield rules.UNREADABLE
