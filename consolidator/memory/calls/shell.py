@@ -39,11 +39,8 @@ _OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded
 _SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
 _SCRIPT = re.compile(r"(?i)\.(?:(?:ba|z|k|fi)?sh|py|rb|pl|php|[cm]?[jt]s|[jt]sx|exp|lua|exs|ps1|tcl|r)$")
 _ONE_CALLS_OWN = re.compile(r"(?i)[$*?`\s]|(?:^|[/\\])(?:te?mp|var/folders|scratchpad)[/\\]")  # of a script's path
-_RUNS_SCRIPTS = (
-    tool_kinds.INTERPRETERS
-    | shell_programs.SHELLS
-    | shell_programs.WINDOWS_SHELLS
-    | {"expect", "source", ".", "tclsh", "rscript"}
+_RUNS_SCRIPTS = tool_kinds.INTERPRETERS.union(
+    shell_programs.SHELLS, shell_programs.WINDOWS_SHELLS, ["expect", "source", ".", "tclsh", "rscript"]
 )
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`

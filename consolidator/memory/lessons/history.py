@@ -57,14 +57,13 @@ class TracedSession:
 
     def without_scripts_of_others(self) -> TracedSession:
         """Return the session with the scripts of other folders among what is told to nobody."""
-        calls = list(self.calls)
-        for n, call in enumerate(calls):
-            out = [self.place_of_script(call, segment) is None for segment in call.segments]
-            if any(out):
-                pairs = zip(call.segments, out, strict=True)
-                segments = [replace(each, is_hostile=each.is_hostile or is_out) for each, is_out in pairs]
-                calls[n] = replace(call, segments=segments)
-        return replace(self, calls=tuple(calls))
+
+        def judge(call: TracedCall) -> TracedCall:
+            out = [each for each in call.segments if self.place_of_script(call, each) is None]
+            judged = [replace(each, is_hostile=True) if each in out else each for each in call.segments]
+            return replace(call, segments=judged) if out else call
+
+        return replace(self, calls=tuple(map(judge, self.calls)))
 
     def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
         """Return the next calls from an index on that do something, with their indexes."""

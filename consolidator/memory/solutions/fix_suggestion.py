@@ -175,12 +175,12 @@ def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCal
     (new,) = names
     if values[0] in new or any(map(_RELIED_ON.search, new)) or not _words_in(values[0]) & _words_in(new[0]):
         return None  # it is gone, too, or another thing
+
     before, is_word, _ = f" {shell_command(failed.tool, failed.arguments) or ''} ".partition(f" {values[0]} ")
     if not is_word or _TAKES_VALUE.search(before):
         return None
-    if failed_symbol(failed.tool, failed.arguments, error) not in {
-        tool_symbol(failed.tool, {"command": fix["resolving"]}) for fix, _ in replaced
-    }:
+    operations = {tool_symbol(failed.tool, {"command": fix["resolving"]}) for fix, _ in replaced}
+    if failed_symbol(failed.tool, failed.arguments, error) not in operations:
         return None
     form = FixForm("edit", None, new, (values[0],)).to_json()
     counts = {name: sum(fix[name] for fix, _ in replaced) for name in ("worked", "tried")}
