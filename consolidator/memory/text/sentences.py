@@ -27,6 +27,12 @@ _SHOWN_LINE = re.compile(  # of code, data, a log or a terminal
     r"if \(|[A-Z_]{3,}=)"
 )
 _INDENTED_LINE = re.compile(r"(?: {4,}|\t+)(?![-*•\d])")
+_DEMANDS = re.compile(  # of a thing, not of who works here
+    r"(?!(?:you|we|i|agents?|claude|codex|it)\b)(?!.*\b(?:rules?|follow\w*|conventions?|guidelines?|always|never)\b)"
+    r"\w[^.!?]* (?:must|should|shall|needs? to|has to)\b[^.!?]*:$",
+    re.IGNORECASE,
+)
+_MAX_HEAD = 200  # characters
 _BULLET = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=\S)")
 _ABBREVIATION = re.compile(
@@ -76,12 +82,19 @@ def _remove_pasted(text: str) -> str:
 
 
 def _join_wrapped_lines(lines: list[str]) -> Iterator[str]:
-    """Yield lines without their bullets, and without shown lines; a line that was only wrapped joins the one before."""
-    pending = ""
+    """Yield lines without their bullets, and without shown lines; a line that was only wrapped joins the one before.
+
+    What a list says of the thing that its head demands something of, "The script must be safe:", is said of that alone.
+    """
+    pending, is_of_thing = "", False
     for line in lines:
         is_shown = bool(_SHOWN_LINE.match(line) or _INDENTED_LINE.match(line))
         bullet = _BULLET.match(line)
         body = line[bullet.end() if bullet else 0 :].strip()
+        if not bullet and body:
+            is_of_thing = len(body) <= _MAX_HEAD and _DEMANDS.match(body) is not None
+        if is_of_thing and bullet:
+            continue
         if pending and not is_shown and not bullet and body[:1].islower():
             pending = f"{pending} {body}"
             continue

@@ -27,6 +27,7 @@ from consolidator.memory.facts.questions.session_lines import transcript_lines
 from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
+from consolidator.memory.text.sentences import split_sentences
 from consolidator.models.audience import describe_peer
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -714,3 +715,12 @@ def test_a_choice_among_the_orders_of_a_task_is_of_that_task() -> None:
     assert stated_in(text) == []
     assert "among the orders of one task" in [candidate.rejected for candidate in propose_from(text).rejected]
     assert stated_in(text.replace("Use heap", "From now on, use heap")) != []
+
+
+def test_a_list_of_what_a_thing_must_be_holds_no_wishes() -> None:
+    items = "\n- never create duplicates\n- always write the version\n"
+    assert [*split_sentences(f"The import script must be safe to repeat:{items}")] == [
+        "The import script must be safe to repeat:"
+    ]
+    for head in ("Rules:", "You must keep to this:", "The code must follow these rules:"):
+        assert [*split_sentences(head + items)] == [head, "never create duplicates", "always write the version"]
