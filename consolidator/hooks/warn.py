@@ -117,7 +117,9 @@ def concerns(
         line = line[-1]  # ["bash", "-lc", ...]
     if str(body.get("tool_name")).rpartition("__")[2] not in _SHELL_TOOLS or not isinstance(line, str):
         return False
-    commands = _unwrap(split_commands(line))
+    commands = split_commands(line)
+    if match.get("kind") != "pattern":  # a script in quotes is read by another shell than the one that was learned of
+        commands = _unwrap(commands)
     if match.get("kind") == "lone" and (len(commands) != 1 or ">" in line):
         return False
     return any(_is_match(match, words, programs) for words in commands)

@@ -101,6 +101,12 @@ def test_what_a_shell_is_given_to_run_is_a_call(shell: str) -> None:
     assert not is_warned(PROGRAM, f"echo {shell} 'gmake all'")
 
 
+def test_a_script_that_another_shell_reads_is_no_pattern_of_zsh() -> None:
+    pattern = {"kind": "pattern"}
+    assert is_warned(pattern, "grep -r --include=*.py x src")
+    assert not is_warned(pattern, 'bash -c "grep -r --include=*.py x src"')
+
+
 def test_programs_flags_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
     assert not is_warned(PROGRAM, "which gmake")
