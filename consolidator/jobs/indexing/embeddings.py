@@ -21,13 +21,14 @@ from consolidator.llm.client import create_client
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.search import vectors
+from consolidator.store.search.vectors import UnembeddedRow
 
 if TYPE_CHECKING:
     from consolidator.jobs.model.calls import ModelCalls
 
 log = logging.getLogger("consolidator.jobs")
 BATCH_SIZE = 64  # texts of one request
-LOOKUP_SIZE = 32 * BATCH_SIZE  # documents loaded at once: finding those without a vector scans all documents
+LOOKUP_SIZE = 32 * BATCH_SIZE  # documents loaded at once
 MAX_TEXT_LENGTH = 2000  # characters of a text that a model reads
 PROBE_TEXT = "hello"  # a text that every embedding server accepts
 QUERY_TIMEOUT = 5  # seconds that a query waits for its vector
@@ -80,9 +81,10 @@ async def _embed_documents(calls: ModelCalls, model: str, stop: asyncio.Event | 
 
 async def _embed_batches(calls: ModelCalls, model: str, stop: asyncio.Event | None) -> AsyncGenerator[int, None]:
     """Embed documents in batches and yield the vectors of each; no connection is held while the model is asked."""
+    last: UnembeddedRow | None = None
     while True:
         async with calls.database.connection() as conn:
-            documents = await vectors.load_unembedded(conn, model, LOOKUP_SIZE)
+            documents = await vectors.load_unembedded(conn, model, LOOKUP_SIZE, last)
         for start in range(0, len(documents), BATCH_SIZE):
             if stop and stop.is_set():
                 return
@@ -93,6 +95,7 @@ async def _embed_batches(calls: ModelCalls, model: str, stop: asyncio.Event | No
             yield sum(map(bool, embedded))
         if not documents:
             return
+        last = documents[-1]
 
 
 async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[list[float]]:

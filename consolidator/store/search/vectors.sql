@@ -10,21 +10,21 @@ where a.name = 'vector'
 -- name: unembedded_facts
 select 'fact' as kind, i.number, i.scope, i.text from indexed_fact i
 left join embedding e on e.kind = 'fact' and e.number = i.number
-where e.model is distinct from %(model)s order by i.number limit %(limit)s
+where i.number > %(after)s and e.model is distinct from %(model)s order by i.number limit %(limit)s
 
 -- name: unembedded_turns
 select 'turn' as kind, t.id as number, t.scope, t.text from episode t
 left join embedding e on e.kind = 'turn' and e.number = t.id
-where e.model is distinct from %(model)s order by t.id desc limit %(limit)s
+where t.id < coalesce(%(before)s::bigint, 9223372036854775807) and e.model is distinct from %(model)s order by t.id desc limit %(limit)s
 
 -- name: save_fact
 insert into embedding (kind, number, scope, model, vector)
-select %(kind)s, number, scope, %(model)s, %(vector)s::real[] from indexed_fact where number = %(number)s for key share
+select %(kind)s, number, scope, %(model)s, %(vector)s from indexed_fact where number = %(number)s for key share
 on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
 
 -- name: save_turn
 insert into embedding (kind, number, scope, model, vector)
-select %(kind)s, id, scope, %(model)s, %(vector)s::real[] from episode where id = %(number)s for key share
+select %(kind)s, id, scope, %(model)s, %(vector)s from episode where id = %(number)s for key share
 on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
 
 -- name: sizes

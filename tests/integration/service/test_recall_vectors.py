@@ -84,6 +84,26 @@ async def test_who_is_stopped_goes_on_from_there(
 
 
 @pytest.mark.usefixtures("pgvector")
+async def test_many_documents_are_embedded_part_by_part_each_once(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    vectored: Settings,
+    server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embeddings, "LOOKUP_SIZE", 2)
+    await log_texts(database, *TEXTS, "We use pnpm, never npm.")
+    await run_next_night(database, clock, settings)
+    await remember(database, "The staging database is called heron-2.")
+    documents = "select (select count(*) from episode) + (select count(*) from indexed_fact)"
+    count = await query_number(database, documents)
+    assert await embed_missing(database, vectored) == f"{count} made"
+    assert len({text for batch in server.embedded_texts for text in batch}) == count == 6
+    assert await query_number(database, "select count(*) from embedding where cardinality(vector) = 0") == 0
+
+
+@pytest.mark.usefixtures("pgvector")
 async def test_another_model_makes_them_anew(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
