@@ -5,14 +5,13 @@ A program that is not listed is read by the general rule in `shell`.
 
 from __future__ import annotations
 
+from consolidator.memory.calls.shell_words import PLAIN_WRAPPERS
+
 
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a text: long tables read better as text."""
     return frozenset(text.split())
 
-
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh", "fish"})
-WINDOWS_SHELLS = frozenset({"pwsh", "powershell", "cmd"})  # whose options are others
 
 # Programs whose first bare word is a subcommand.
 SUBCOMMAND_PROGRAMS = word_set(
@@ -91,21 +90,12 @@ NESTED_SUBCOMMANDS = frozenset(
 )
 
 # Programs that run another one: their options that take a value, and how many operands come before it.
-WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
-    "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D"}), 0),
+WRAPPERS = PLAIN_WRAPPERS | {
     "doas": (frozenset({"-u", "-C"}), 0),
-    "env": (frozenset({"-u", "-C", "--unset", "--chdir"}), 0),
-    "time": (frozenset({"-f", "-o"}), 0),
-    "timeout": (frozenset({"-s", "-k", "--signal", "--kill-after"}), 1),
-    "gtimeout": (frozenset({"-s", "-k"}), 1),
-    "nohup": (frozenset(), 0),
     "nice": (frozenset({"-n"}), 0),
     "ionice": (frozenset({"-c", "-n"}), 0),
     "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
     "setsid": (frozenset(), 0),
-    "exec": (frozenset({"-a"}), 0),
-    "command": (frozenset(), 0),
-    "builtin": (frozenset(), 0),
     "unbuffer": (frozenset(), 0),
     "xvfb-run": (frozenset({"-n", "-s", "-e"}), 0),
     "strace": (frozenset({"-e", "-o", "-p", "-s"}), 0),

@@ -13,8 +13,8 @@ from itertools import islice, pairwise
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.calls.shell import program_name
 from consolidator.memory.calls.shell_programs import CONDITION_PROGRAMS, MINOR_PROGRAMS, PLAIN_PROGRAMS
+from consolidator.memory.calls.shell_words import program_name
 from consolidator.memory.lessons.harm import lesson_harm, name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (

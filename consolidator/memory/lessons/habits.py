@@ -11,6 +11,7 @@ from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
+from consolidator.memory.calls.shell_words import find_patterns
 from consolidator.memory.calls.symbols import PATCH_TOOL
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
@@ -23,7 +24,7 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import find_patterns, kills_own_shell, paths_of
+from consolidator.memory.lessons.segments import kills_own_shell, paths_of
 from consolidator.memory.lessons.trace import NO_MATCHES, POWERSHELL, TracedCall
 from consolidator.models.audience import pluralize
 

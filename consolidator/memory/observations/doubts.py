@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.installation import KNOWN_NAMES, KNOWN_PACKAGES
 from consolidator.memory.calls.shell import parse_commands
-from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, PLAIN_PROGRAMS, SHELLS, SUBCOMMAND_PROGRAMS
+from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, PLAIN_PROGRAMS, SUBCOMMAND_PROGRAMS
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.facts.candidates import REDACTED_MARK
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions

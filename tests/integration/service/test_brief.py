@@ -565,7 +565,7 @@ async def test_the_file_of_warnings_holds_what_may_be_told_to_the_owners_agents_
     await write_warnings(database, tmp_path)
     (file,) = (tmp_path / "hooks").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
-    header, _, project, *warnings = file.read_text().splitlines()
+    header, project, *warnings = file.read_text().splitlines()
     assert (header, project) == ("consolidator warnings 1", f"P{SHOP}")
     assert [line.split("\t")[0] for line in warnings] == ["Wrtk"]
     await forget_lesson(database, id)

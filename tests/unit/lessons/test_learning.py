@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from consolidator.hooks.warn import concerns
 from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
+from consolidator.memory.lessons.before_call import concerns, correct
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of, quote_pattern
-from consolidator.memory.lessons.telling import answer_failure, unwrap_line, warn_before, warning_words
+from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from tests.unit.lessons.traced import HOME, START, CallLog
 
@@ -300,7 +300,7 @@ def test_a_program_that_a_runner_cannot_start_is_told_with_the_one_that_brings_i
     told = warn_before(lessons, "Bash", {"command": "uv run ty check tests"})
     assert told is not None
     assert (told.text, told.call) == (lesson.line, "uvx ty check")
-    assert unwrap_line(lesson, "uv run ty check tests") is None  # alone it is not there
+    assert correct(lesson.match, "uv run ty check tests") is None  # alone it is not there
 
 
 def test_a_command_is_told_as_it_ran() -> None:
@@ -1205,6 +1205,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("cat 'src/(shop)/a.ts' \"src/[slug]/a.ts\"", False),
         ("FILE=src/[slug]/a.ts make; ls src/[a-z]/b src/[slug]/*.ts", False),
         ("(cd src/ && ls); echo $(ls src/) $(pwd)/a", False),
+        ("env CI=1 cat src/[user_id]/[[...rest]].ts <<< a", True),
     ]:
         include["tool_input"] = {"command": command}
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
