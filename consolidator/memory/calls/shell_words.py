@@ -28,6 +28,7 @@ PATTERN_SIGNS = ("=*", "/(", "/[")  # one of them stands in each word that `is_p
 MAX_LINE = 4000  # characters of a line that is looked at for what a shell expands
 _KEYWORDS = ("!", "{", "if", "then", "else", "elif", "while", "until", "do", "$")  # before a command
 _NO_PATTERNS = ("case", "[[", "[", "noglob")  # commands whose words zsh takes as they are
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
 _SCRIPT_OPTION = re.compile(r"[-/]c(?:om\w*)?|/?/[ck]")  # of PowerShell and cmd, in small letters, as the next two
@@ -140,7 +141,7 @@ def is_pattern(word: str) -> bool:
     if not all(char.isalnum() or char in "_./@+-()[]" for char in word):
         return word[0] == "-" and "=*" in word
     name = word.partition("/[")[2].partition("]")[0].strip("[.").replace("_", "").lower()
-    is_name = len(name) > 1 and name.isalpha()
+    is_name = len(name) > 1 and name.isalpha() and name not in _ALPHABET  # `[abc]` means one of these letters
     return (is_name and ("]/" in word or "]." in word)) or ("/(" in word and ")" in word)
 
 

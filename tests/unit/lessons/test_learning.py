@@ -1205,6 +1205,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("cat 'src/(shop)/a.ts' \"src/[slug]/a.ts\"", False),
         ("FILE=src/[slug]/a.ts make; ls src/[a-z]/b src/[slug]/*.ts", False),
         ("(cd src/ && ls); echo $(ls src/) $(pwd)/a", False),
+        ("cat src/[abc].ts src/[abc]/d.ts", False),
         ("env CI=1 cat src/[user_id]/[[...rest]].ts <<< a", True),
     ]:
         include["tool_input"] = {"command": command}
@@ -1226,7 +1227,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         assert told is not None
         assert told.call == "ls -l 'app/(public)'"
         assert answer_failure(lessons, "Bash", {"command": "ls -l *(u)"}, f"zsh:1: {error}") is None
-    for word in ("conf/*.yaml", "(a|b)/c"):
+    for word in ("conf/*.yaml", "(a|b)/c", "src/[abc].ts"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
         assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
