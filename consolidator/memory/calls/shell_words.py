@@ -156,6 +156,11 @@ def command_line(value: object) -> str | None:
     return shell_script(value) or shlex.join(value)
 
 
+def is_read_by_shell(value: object) -> bool:
+    """Tell whether a shell reads an argument: what stands in a vector is run as it is, but for a shell's script."""
+    return not isinstance(value, list) or (command_line(value) is not None and shell_script(value) is not None)
+
+
 def shell_script(words: Sequence[str]) -> str | None:
     """Return the script that a shell is given to run: `bash -lc S`, `pwsh -NoLogo -Command S`, `cmd /c S`; else None.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.columns import Scalar
 from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, word_set
-from consolidator.memory.calls.shell_words import WINDOWS_SHELLS, command_line, program_name
+from consolidator.memory.calls.shell_words import WINDOWS_SHELLS, command_line, is_read_by_shell, program_name
 
 if TYPE_CHECKING:
     from consolidator.memory.calls.call_pairing import CompletedCall
@@ -84,9 +84,18 @@ def _is_for_windows(arguments: Any) -> bool:
 
 def command_argument(arguments: Any) -> str | None:
     """Return the command line among a shell tool's arguments."""
+    return command_line(_given_command(arguments))
+
+
+def runs_in_shell(arguments: Any) -> bool:
+    """Tell whether a shell reads the command line among a tool's arguments."""
+    return is_read_by_shell(_given_command(arguments))
+
+
+def _given_command(arguments: Any) -> Any:
     if isinstance(arguments, (dict, Mapping)):  # `dict` first: a check of an abstract class is slow
-        return command_line(next((arguments[key] for key in COMMAND_KEYS if key in arguments), None))
-    return command_line(arguments)
+        return next((arguments[key] for key in COMMAND_KEYS if key in arguments), None)
+    return arguments
 
 
 def is_shell_symbol(symbol: str) -> bool:

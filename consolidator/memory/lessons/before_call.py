@@ -14,6 +14,7 @@ from consolidator.memory.calls.shell_words import (
     PASSED_ON,
     command_line,
     find_patterns,
+    is_read_by_shell,
     split_commands,
     unwrap_shells,
 )
@@ -38,7 +39,7 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if kind == "pattern":  # a vector's script is read by another shell than the one that was learned of
         return isinstance(given, str) and bool(find_patterns(given))
     commands = unwrap_shells(split_commands(line))
-    if kind == "lone" and (len(commands) != 1 or ">" in line):
+    if (kind == "lone" and (len(commands) != 1 or ">" in line)) or (kind == "pkill" and not is_read_by_shell(given)):
         return False
     return any(_is_match(match, words) for words in commands)
 

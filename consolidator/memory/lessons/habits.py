@@ -25,7 +25,7 @@ from consolidator.memory.lessons.history import (
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import kills_own_shell, paths_of
-from consolidator.memory.lessons.trace import NO_MATCHES, POWERSHELL, TracedCall
+from consolidator.memory.lessons.trace import NO_MATCHES, NO_SHELL, POWERSHELL, TracedCall
 from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
@@ -84,7 +84,8 @@ def broken_rule(call: TracedCall) -> str | None:
 
 def is_against(rule: str, call: TracedCall) -> bool:
     """Whether a call is of the form that one of `SHELL_RULES` says to fail."""
-    return bool(find_patterns(call.line)) if rule == NO_MATCHES else kills_own_shell(call.segments)
+    is_of_form = find_patterns(call.line) if rule == NO_MATCHES else kills_own_shell(call.segments)
+    return bool(is_of_form) and call.value != NO_SHELL
 
 
 def _harness(history: History) -> Iterator[Lesson]:

@@ -22,7 +22,7 @@ from consolidator.memory.calls.directory import (
     strip_cd,
 )
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, find_patterns
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
@@ -73,7 +73,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         kind = lesson.match.get("kind") if lesson.warns else None
-        if (kind == "pattern" and find_patterns(line or "")) or (kind == "pkill" and kills_own_shell(segments)):
+        kills = kind == "pkill" and kills_own_shell(segments) and runs_in_shell(arguments)
+        if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
             for segment in segments:

@@ -1308,6 +1308,21 @@ def test_a_line_that_ends_its_own_shell_is_told_of_unless_one_ever_worked() -> N
     assert not any(each.warns for each in learn_lessons([log.trace() for log in works]))
 
 
+def test_a_vector_without_a_shell_ends_none() -> None:
+    alone, script = ["pkill", "-f", "server"], ["sh", "-c", "pkill -f server"]
+
+    def write(log: CallLog) -> None:
+        log.call("Bash", {"command": alone}, "", ok=True)
+        log.run("pkill -f server; make up", "Exit code 144", ok=False)
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert lesson.warns  # for what worked had no shell to end
+    for command, is_warned in [(alone, False), (script, True)]:
+        body: dict[str, object] = {"tool_name": "shell", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "shell", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+
+
 @pytest.mark.parametrize(
     ("line", "output"),
     [
