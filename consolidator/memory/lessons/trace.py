@@ -19,6 +19,7 @@ from consolidator.memory.calls.blame import SAYS_NOT_FOUND, find_named
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
+from consolidator.memory.calls.operation import patched_files
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import (
@@ -82,7 +83,7 @@ class TracedCall:
     directory: str | None = None  # absolute, where known
     line: str = ""  # of a shell call, redacted and cut
     segments: list[Segment] = field(default_factory=list)
-    path: str | None = None  # of a file tool
+    path: str | None = None  # of a file tool; of a patch the first file
     headlines: list[Headline] = field(default_factory=list)  # of a failure
     printed: list[str] = field(default_factory=list)  # hashes of error-like lines of a success
     folders: list[str] = field(default_factory=list)  # that the output of a check or commit names
@@ -288,6 +289,9 @@ class TraceFold:
         traced.directory = place
         arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
         path = next((arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)), None)
+        if path is None and tool_kinds.EDITING_TOOLS.fullmatch(name):
+            path = next(iter(patched_files(call.arguments)), None)
+            path = f"{place}/{path}" if path and place and not is_absolute(path) else path
         traced.path = path[:300] if path else None
         if name in SKILL_TOOLS:
             traced.kind = "skill"

@@ -1323,6 +1323,19 @@ def test_a_vector_without_a_shell_ends_none() -> None:
         assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
 
 
+def test_files_of_patches_are_edited_as_those_of_edits_are() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(2):
+            patch = "*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch"
+            log.call("apply_patch", patch.format("styles/main.css"), "Done!")
+            log.call("shell", {"command": ["apply_patch", patch.format("styles/cart.css")]}, "Done!")
+            log.run("bun run css:build", "ok").run("git commit -m x", "[main 1]")
+            log.edit(f"src/a{number}.ts").run("git commit -m x", "[main 1]")
+
+    (lesson,) = of_kind(learn(3, write), "follow_up")
+    assert lesson.line == "After a change of `*.css` `bun run css:build` is run (6 of 6 times)."
+
+
 @pytest.mark.parametrize(
     ("line", "output"),
     [
