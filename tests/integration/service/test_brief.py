@@ -119,6 +119,8 @@ def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
     row = cast(SolutionRow, SimpleNamespace(**fields, fingerprint="v1:sh:dune|it is <value>"))
     assert is_said(row, [lesson("dune", "`dune` fails.", match={"headline": "dune: it is <value>"})])
     assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
+    others = lesson("nest", "`nest` always fails here (it is untidy).", match={"headline": "nest: it is <value>"})
+    assert not is_said(row, [others])
     assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
 
