@@ -291,6 +291,7 @@ async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_the
         (["Never push to main.", "Don't ever push to main directly.", "Do not push to the main branch."], 1),
         (["Run the linter before committing.", "Before you commit, always run the linter, please."], 1),
         (["Always deploy the api service to staging.", "Always deploy the web service to staging."], 2),
+        (["Always run the tests before the commit.", "Always commit before running the tests."], 2),
     ],
 )
 async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishes: list[str], count: int) -> None:
