@@ -12,16 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.facts.candidates import Candidate, trust_tier
-from consolidator.memory.facts.decisions import (
+from consolidator.memory.facts.reconcile import normalize_value
+from consolidator.memory.facts.triage import (
     MAX_REASON_CHARS,
     OPERATIONS,
     Decision,
+    UnclearCandidate,
     decide_onto,
+    has_same_predicate,
     keep_beside,
     own_fact_id,
 )
-from consolidator.memory.facts.reconcile import normalize_value
-from consolidator.memory.facts.triage import UnclearCandidate, has_same_predicate
 from consolidator.memory.text import similarity
 from consolidator.models.fact import ExistingFact
 
