@@ -153,14 +153,14 @@ def _as_fact(candidate: Candidate) -> ExistingFact:
 
 def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Decision | None:
     """Decide a candidate that says what a fact says, or that gives a single-valued attribute another value."""
-    same_subject = [fact for fact in facts if _has_same_subject(candidate, fact)]
+    same_subject = [fact for fact in facts if has_same_subject(candidate, fact)]
     for fact in same_subject:
         is_above = trust_tier(fact.trust) > trust_tier(candidate.trust) and not fact.forgotten
-        if is_above and has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if is_above and has_same_predicate(candidate, fact) and has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "noop", BY_CODE, "said already by a more trusted source")
-    same_subject = [fact for fact in same_subject if _may_merge(candidate, fact)]
+    same_subject = [fact for fact in same_subject if may_merge(candidate, fact)]
     for fact in same_subject:
-        if has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if has_same_predicate(candidate, fact) and has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same words")
     same_value = [fact for fact in same_subject if similarity.is_same_value(fact.value, candidate.value)]
     for fact in same_value:
@@ -210,7 +210,7 @@ def _excludes(candidate: Candidate, fact: ExistingFact) -> bool:
     )
 
 
-def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
+def may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
     """Tell whether a candidate may count for a fact: it is as trusted, or a person does not want the fact believed.
 
     Otherwise a tool's words would pass for a person's, either way round.
@@ -218,11 +218,13 @@ def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
     return fact.forgotten or trust_tier(candidate.trust) == trust_tier(fact.trust)
 
 
-def _has_same_value(candidate: Candidate, fact: ExistingFact) -> bool:
+def has_same_value(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether the values of a candidate and a fact are the same words."""
     return normalize_value(fact.value) == normalize_value(candidate.value)
 
 
-def _has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
+def has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether a candidate and a fact are about the same subject."""
     return fact.subject.casefold() == candidate.subject.casefold()
 
 
@@ -247,7 +249,7 @@ def _likely_options(
     ranked: list[tuple[float, int, ExistingFact]] = []
     for position, fact in enumerate(facts):
         cosine = near.get(fact.id, 0.0)
-        if not fact.forgotten and _may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
+        if not fact.forgotten and may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
             likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), cosine)
             is_close = has_same_predicate(candidate, fact) + _value_closeness(candidate, fact)
             ranked.append((-(likeness + is_close), position, fact))
@@ -260,7 +262,7 @@ def _is_related(candidate: Candidate, fact: ExistingFact, cosine: float) -> bool
 
     Two values of one relation that share few words hold beside each other, unless the relation is single-valued.
     """
-    if not _has_same_subject(candidate, fact):
+    if not has_same_subject(candidate, fact):
         return False
     if cosine or similarity.is_same_value(fact.value, candidate.value):
         return True
