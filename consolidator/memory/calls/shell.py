@@ -326,9 +326,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         if is_runner or program in shell_programs.PROVIDERS:
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
-        task = (
-            skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
-        )
+        task = _task_words(program, rest)[0] if is_runner else ""
         wrappers = (*wrappers, f"{program} {task}".strip())
     yield replace(
         _build_command(words, redirections, link),
@@ -403,6 +401,5 @@ def _is_subcommand(program: str, name: list[str], word: str) -> bool:
             return True
         verb = word if "." in word else word.partition("-")[0]  # of `validate-todo`
         return program not in shell_programs.PLAIN_PROGRAMS and verb in shell_programs.SUBCOMMAND_VERBS
-    return len(name) == 1 and (
-        (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
-    )
+    nested = {f"{program}/{part}" for part in (*name, "*")}
+    return len(name) == 1 and not nested.isdisjoint(shell_programs.NESTED_SUBCOMMANDS)

@@ -162,16 +162,9 @@ def _checked_decision(
     """Return the decision that a model proposes, if code allows it; add its target to `replaced`, if it replaces it."""
     operation, why = str(proposed["operation"]), " ".join(str(proposed["reason"]).split())[:MAX_REASON_CHARS]
     if operation == "add":
-        rivals = (
-            fact
-            for fact in targets.values()
-            if fact.single_valued
-            and candidate.single_valued
-            and not fact.forgotten
-            and has_same_predicate(candidate, fact)
-        )
-        rival = next(rivals, None)
-        flag = f"another value of {candidate.predicate} is believed: {rival.sentence}" if rival else None
+        believed = [fact for fact in targets.values() if fact.single_valued and not fact.forgotten]
+        rivals = [fact for fact in believed if candidate.single_valued and has_same_predicate(candidate, fact)]
+        flag = f"another value of {candidate.predicate} is believed: {rivals[0].sentence}" if rivals else None
         return Decision(candidate.id, "add", None, model, why, flag and flag[:MAX_REASON_CHARS])
     target = targets.get(str(proposed["target"]).strip()) if proposed["target"] else None
     if target is None:
