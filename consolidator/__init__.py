@@ -1,9 +1,11 @@
 """consolidator: session logs of AI agents become memory, every night, each fact with its evidence."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # as in `typing`, which the hook before calls does not wait for
 if TYPE_CHECKING:
+    from typing import Any
+
     from consolidator.clock import Clock, FrozenClock
     from consolidator.database import Database, open_database
     from consolidator.errors import ConsolidatorError
@@ -69,6 +71,8 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: a file of tools must not load the database."""
+    from importlib import import_module
+
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"consolidator.{_MODULE_OF[name]}"), name)

@@ -24,15 +24,16 @@ from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.merging.reconciling import candidate_of
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import (
+from consolidator.memory.facts.reconcile import Scope, scope_of
+from consolidator.memory.facts.triage import (
+    CandidateTriage,
     Decision,
     decided_fact_id,
     follow_moved_targets,
     keep_beside,
     own_fact_id,
+    triage_candidates,
 )
-from consolidator.memory.facts.reconcile import Scope, scope_of
-from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words

@@ -22,9 +22,9 @@ from consolidator.memory.calls.shell_programs import (
     KNOWN_PROGRAMS,
     MINOR_PROGRAMS,
     PIPE_FILTERS,
-    SHELLS,
     SUBCOMMAND_PROGRAMS,
 )
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
 from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
 

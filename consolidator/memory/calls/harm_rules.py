@@ -337,7 +337,7 @@ NAMED_IN_PROSE = (  # programs whose names are no words of prose
     "curl|wget|git|npm|npx|pnpm|yarn|pip3?|pipx|uvx?|poetry|conda|cargo|docker(?:-compose)?|podman|kubectl|helm|terraform|tofu|aws|gcloud"
     "|gsutil|gh|psql|mysql|redis-cli|mongosh|dropdb|bash|z?sh|sudo|doas|rm|chmod|chown|dd|ssh|scp|rsync|nc|ncat|netcat|socat"
     "|eval|powershell|pwsh|iwr|iex|irm|python3?|perl|ruby|node|deno|bun|crontab|base64|echo|printf|xargs|mkfs(?:\\.\\w+)?|brew|apt(?:-get)?"
-    "|yum|dnf|openssl|systemctl|sqlite3|shred|dropdb|remove-item|dd|helm|alembic|prisma|export|env|cat|find|tee|[A-Z_]{4,}=\\S+"
+    "|yum|dnf|openssl|systemctl|sqlite3|shred|remove-item|alembic|prisma|export|env|cat|find|tee|[A-Z_]{4,}=\\S+"
 )
 NOUNS_AFTER_PROGRAMS = (  # "the docker registry" is no command
     "(?:registr\\w+|images?|charts?|repo\\w*|servers?|clusters?|versions?|projects?|containers?|modules?|packages?|scripts?"

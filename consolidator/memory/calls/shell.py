@@ -15,6 +15,15 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from consolidator.memory.calls import shell_programs, tool_kinds
+from consolidator.memory.calls.shell_words import (
+    ASSIGNMENT,
+    PASSED_ON,
+    SHELLS,
+    WINDOWS_SHELLS,
+    program_name,
+    shell_script,
+    skip_options,
+)
 
 MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
 MAX_PIPES = 100  # likewise
@@ -25,23 +34,15 @@ _THREAD_LOCAL = threading.local()
 _CHECK_OPTIONS = frozenset({"--check", "--check-only", "--dry-run", "--list-different"})
 _LISTING_OPTIONS = _CHECK_OPTIONS | {"-l"}
 _LISTING_PROGRAMS = frozenset({"gofmt", "goimports", "prettier", "rustfmt"})  # whose `-l` only lists
-_PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
 _NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAME = re.compile(r"[\w./-]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ASSIGNED = re.compile(r"\$[\w:]+\s*[-+]?=(?!=)\s*(?P<name>[A-Za-z][\w-]*(?=\s|$))?")  # to a variable of PowerShell
-_VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
-_SCRIPT_OPTION = re.compile(r"[-/]c(?:om\w*)?|/?/[ck]")  # of PowerShell and cmd, in small letters, as the next two
-_OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded script, or one in a file
-_SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
 _SCRIPT = re.compile(r"(?i)\.(?:(?:ba|z|k|fi)?sh|py|rb|pl|php|[cm]?[jt]s|[jt]sx|exp|lua|exs|ps1|tcl|r)$")
 _ONE_CALLS_OWN = re.compile(r"(?i)[$*?`\s]|(?:^|[/\\])(?:te?mp|var/folders|scratchpad)[/\\]")  # of a script's path
-_RUNS_SCRIPTS = tool_kinds.INTERPRETERS.union(
-    shell_programs.SHELLS, shell_programs.WINDOWS_SHELLS, ["expect", "source", ".", "tclsh", "rscript"]
-)
+_RUNS_SCRIPTS = tool_kinds.INTERPRETERS.union(SHELLS, WINDOWS_SHELLS, ["expect", "source", ".", "tclsh", "rscript"])
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
@@ -75,12 +76,12 @@ class Command:
     @property
     def script(self) -> str | None:
         """The file that an interpreter is given to run, as written; None for what was written for the call."""
-        only_reads = {"-n"} if self.program in shell_programs.SHELLS else set[str]()
+        only_reads = {"-n"} if self.program in SHELLS else set[str]()
         names = {option.partition("=")[0] for option in self.options}
         is_code = not names.isdisjoint(tool_kinds.INLINE_CODE_OPTIONS | only_reads)
         program = self.program.lower()
         operands = self.operands if program in _RUNS_SCRIPTS and not is_code else ()
-        path = next(filter(_SCRIPT.search, operands[: None if program in shell_programs.WINDOWS_SHELLS else 1]), None)
+        path = next(filter(_SCRIPT.search, operands[: None if program in WINDOWS_SHELLS else 1]), None)
         return path if path and not _ONE_CALLS_OWN.search(path) else None
 
     @property
@@ -320,14 +321,12 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         inner_words = _wrapped_words(program, rest)
         if inner_words is None:
             break
-        assignments.extend(word for word in rest[: len(rest) - len(inner_words)] if _ASSIGNMENT.match(word))
+        assignments.extend(word for word in rest[: len(rest) - len(inner_words)] if ASSIGNMENT.match(word))
         is_runner = program in shell_programs.RUNNERS
         if is_runner or program in shell_programs.PROVIDERS:
             leading += words[: len(words) - len(inner_words)]
         words = inner_words
-        task = (
-            skip_options(rest, shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset()), 0)[0] if is_runner else ""
-        )
+        task = _task_words(program, rest)[0] if is_runner else ""
         wrappers = (*wrappers, f"{program} {task}".strip())
     yield replace(
         _build_command(words, redirections, link),
@@ -335,44 +334,6 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         wrappers=wrappers,
         leading=(*leading, words[0]),
     )
-
-
-def shell_script(words: Sequence[str]) -> str | None:
-    """Return the script that a shell is given to run: `bash -lc S`, `pwsh -NoLogo -Command S`, `cmd /c S`; else None.
-
-    The shells of Windows join all their words from there on.
-    """
-    program, arguments = program_name(words[0]).lower(), words[1:]
-    if is_windows_shell(words[0]):
-        return _windows_script(program, arguments)
-    for position, word in enumerate(arguments[:4] if program in shell_programs.SHELLS else ()):
-        if not word.startswith("-"):
-            return None
-        if not word.startswith("--") and "c" in word:
-            return arguments[position + 1] if position + 1 < len(arguments) else None
-    return None
-
-
-def is_windows_shell(word: str) -> bool:
-    """Whether a program is PowerShell or cmd, by whatever path it is called."""
-    return program_name(word).lower() in shell_programs.WINDOWS_SHELLS
-
-
-def _windows_script(program: str, words: Sequence[str]) -> str | None:
-    """Return the script among the words of PowerShell or cmd; None for a file, and for what is encoded."""
-    position = 0
-    while position < len(words):
-        word = words[position].lower()
-        position += 1
-        if _SCRIPT_OPTION.fullmatch(word):
-            return " ".join(words[position:]) or None
-        if not word.startswith(("-", "/")):
-            return " ".join(words[position - 1 :]) if program == "powershell" else None
-        if program != "cmd":
-            if _OPAQUE_OPTION.fullmatch(word):
-                return None
-            position += _SWITCH.fullmatch(word) is None  # all others take a value
-    return None
 
 
 def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
@@ -388,7 +349,7 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
             return None
         return inner or None
     if is_unknown_wrapper(program, rest):
-        return rest[1:] if rest[0] in _PASSED_ON else rest
+        return rest[1:] if rest[0] in PASSED_ON else rest
     task = _task_words(program, rest)
     runs = shell_programs.RUNNERS.get(program, {})
     return skip_options(task[1:], runs[task[0]], 0) or None if task and task[0] in runs else None
@@ -401,41 +362,11 @@ def _task_words(program: str, rest: list[str]) -> list[str]:
 
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     """Whether a program that no table knows is given a known one to run: `rtk git status`."""
-    inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
+    inner = rest[1:2] if rest and rest[0] in PASSED_ON else rest[:1]
     if not inner or program.lower() in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
     name = program_name(inner[0])
     return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS
-
-
-def skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:
-    """Return words without the options that begin them, the `values` of these, and so many operands."""
-    position = 0
-    while position < len(words):
-        word = words[position]
-        if word == "--":
-            return words[position + 1 :]
-        if word in values:
-            position += 2
-        elif (word.startswith("-") and len(word) > 1) or _ASSIGNMENT.match(word):
-            position += 1
-        elif operands:
-            operands -= 1
-            position += 1
-        else:
-            break
-    return words[position:]
-
-
-def program_name(word: str) -> str:
-    """Return the name of a program without its folder and its version."""
-    name = word.rstrip("/").rsplit("/", 1)[-1] or word
-    if name[-4:].lower() == ".exe":
-        name = name[:-4].rsplit("\\", 1)[-1] or name
-    if name.lower() == "set-location":  # PowerShell's own name of it
-        return "cd"
-    versioned = _VERSIONED.fullmatch(name)
-    return versioned[1] if versioned else name[:80]
 
 
 def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
@@ -470,6 +401,5 @@ def _is_subcommand(program: str, name: list[str], word: str) -> bool:
             return True
         verb = word if "." in word else word.partition("-")[0]  # of `validate-todo`
         return program not in shell_programs.PLAIN_PROGRAMS and verb in shell_programs.SUBCOMMAND_VERBS
-    return len(name) == 1 and (
-        (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
-    )
+    nested = {f"{program}/{part}" for part in (*name, "*")}
+    return len(name) == 1 and not nested.isdisjoint(shell_programs.NESTED_SUBCOMMANDS)

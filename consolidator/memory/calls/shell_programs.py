@@ -5,14 +5,13 @@ A program that is not listed is read by the general rule in `shell`.
 
 from __future__ import annotations
 
+from consolidator.memory.calls.shell_words import PLAIN_WRAPPERS
+
 
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a text: long tables read better as text."""
     return frozenset(text.split())
 
-
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh", "fish"})
-WINDOWS_SHELLS = frozenset({"pwsh", "powershell", "cmd"})  # whose options are others
 
 # Programs whose first bare word is a subcommand.
 SUBCOMMAND_PROGRAMS = word_set(
@@ -70,42 +69,25 @@ SUBCOMMAND_VERBS = word_set(
     """
 )
 
-# (program, subcommand) pairs whose next bare word belongs to the subcommand; "*" is any subcommand.
-NESTED_SUBCOMMANDS = frozenset(
-    {("mise", "run"), ("mise", "r"), ("deno", "task"), ("cargo", "xtask"), ("turbo", "run"), ("composer", "run")}
-    | {("rush", "run"), ("hatch", "run"), ("nx", "run"), ("pixi", "run"), ("task", "run"), ("poe", "run")}
-    | {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
-    | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
-    | {("docker", "container"), ("docker", "volume"), ("docker", "network"), ("podman", "compose"), ("git", "stash")}
-    | {("git", "remote"), ("git", "worktree"), ("git", "submodule"), ("git", "bisect"), ("git", "lfs"), ("go", "mod")}
-    | {("go", "tool"), ("uv", "pip"), ("uv", "tool"), ("uv", "python"), ("cargo", "nextest"), ("kubectl", "rollout")}
-    | {
-        ("kubectl", "config"),
-        ("kubectl", "create"),
-        ("terraform", "state"),
-        ("terraform", "workspace"),
-        ("nix", "flake"),
-    }
-    | {("helm", "repo"), ("bd", "dep"), ("bd", "label"), ("bd", "comments"), ("claude", "mcp"), ("poetry", "env")}
-    | {("fly", "secrets"), ("heroku", "config"), ("conda", "env"), ("rustup", "target"), ("rustup", "component")}
+# Subcommands whose next bare word belongs to them, with their program; "*" is any subcommand.
+NESTED_SUBCOMMANDS = word_set(
+    """
+    mise/run mise/r deno/task cargo/xtask turbo/run composer/run rush/run hatch/run nx/run pixi/run task/run poe/run
+    gh/* glab/* aws/* gcloud/* az/* npm/run pnpm/run yarn/run bun/run npm/run-script docker/compose docker/image
+    docker/container docker/volume docker/network podman/compose git/stash git/remote git/worktree git/submodule
+    git/bisect git/lfs go/mod go/tool uv/pip uv/tool uv/python cargo/nextest kubectl/rollout kubectl/config
+    kubectl/create terraform/state terraform/workspace nix/flake helm/repo bd/dep bd/label bd/comments claude/mcp
+    poetry/env fly/secrets heroku/config conda/env rustup/target rustup/component
+    """
 )
 
 # Programs that run another one: their options that take a value, and how many operands come before it.
-WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
-    "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D"}), 0),
+WRAPPERS = PLAIN_WRAPPERS | {
     "doas": (frozenset({"-u", "-C"}), 0),
-    "env": (frozenset({"-u", "-C", "--unset", "--chdir"}), 0),
-    "time": (frozenset({"-f", "-o"}), 0),
-    "timeout": (frozenset({"-s", "-k", "--signal", "--kill-after"}), 1),
-    "gtimeout": (frozenset({"-s", "-k"}), 1),
-    "nohup": (frozenset(), 0),
     "nice": (frozenset({"-n"}), 0),
     "ionice": (frozenset({"-c", "-n"}), 0),
     "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
     "setsid": (frozenset(), 0),
-    "exec": (frozenset({"-a"}), 0),
-    "command": (frozenset(), 0),
-    "builtin": (frozenset(), 0),
     "unbuffer": (frozenset(), 0),
     "xvfb-run": (frozenset({"-n", "-s", "-e"}), 0),
     "strace": (frozenset({"-e", "-o", "-p", "-s"}), 0),
@@ -115,12 +97,8 @@ WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "pnpx": (frozenset(), 0),
     "uvx": (frozenset({"--from", "--with", "-p", "--python"}), 0),
 }
-PROVIDERS = frozenset(
-    {"npx", "bunx", "pnpx", "uvx", "corepack", "python", "pypy"}
-)  # wrappers without which the program is not there
-_RUN_VALUES = frozenset(
-    {"--with", "--python", "-p", "--extra", "--group", "--package", "--directory", "--project", "--env"}
-)
+PROVIDERS = word_set("npx bunx pnpx uvx corepack python pypy")  # wrappers without which the program is not there
+_RUN_VALUES = word_set("--with --python -p --extra --group --package --directory --project --env")
 # program -> subcommand -> its options that take a value: "uv run X" runs X
 RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "uv": {"run": _RUN_VALUES | {"--env-file", "--with-requirements", "--index"}},
@@ -192,9 +170,7 @@ MINOR_PROGRAMS = word_set(
     shopt umask ulimit local declare readonly shift break continue date test [ [[ command-v hash
     """
 )
-CONDITION_PROGRAMS = frozenset(
-    {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
-)  # `TEST || do this`
+CONDITION_PROGRAMS = word_set("test [ [[ which command type hash grep pgrep")  # `TEST || do this`
 
 # What a program of none of these is given to run is what it runs: `rtk git status`.
 KNOWN_PROGRAMS = (SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS | PIPE_FILTERS | MINOR_PROGRAMS | CONDITION_PROGRAMS) | word_set(

@@ -7,7 +7,6 @@ call, never at its neighbours.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.columns import Scalar
 from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, word_set
+from consolidator.memory.calls.shell_words import WINDOWS_SHELLS, command_line, is_read_by_shell, program_name
 
 if TYPE_CHECKING:
     from consolidator.memory.calls.call_pairing import CompletedCall
@@ -79,28 +79,23 @@ def read_call(tool: str, arguments: Any) -> tuple[str, Any]:
 
 def _is_for_windows(arguments: Any) -> bool:
     words = arguments.get("command") if isinstance(arguments, Mapping) else None
-    return isinstance(words, list) and bool(words) and shell.is_windows_shell(str(words[0]))
+    return isinstance(words, list) and bool(words) and program_name(str(words[0])).lower() in WINDOWS_SHELLS
 
 
 def command_argument(arguments: Any) -> str | None:
     """Return the command line among a shell tool's arguments."""
-    if isinstance(arguments, str):
-        return arguments
-    if not isinstance(arguments, (dict, Mapping)):  # `dict` first: a check of an abstract class is slow
-        return _join_argv(arguments)
-    for key in COMMAND_KEYS:
-        if key in arguments:
-            return _join_argv(arguments[key])
-    return None
+    return command_line(_given_command(arguments))
 
 
-def _join_argv(value: Any) -> str | None:
-    """Join an argument vector as a shell would read it; `["bash", "-lc", script]` is its script."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
-        return None
-    return shell.shell_script(value) or shlex.join(value)
+def runs_in_shell(arguments: Any) -> bool:
+    """Tell whether a shell reads the command line among a tool's arguments."""
+    return is_read_by_shell(_given_command(arguments))
+
+
+def _given_command(arguments: Any) -> Any:
+    if isinstance(arguments, (dict, Mapping)):  # `dict` first: a check of an abstract class is slow
+        return next((arguments[key] for key in COMMAND_KEYS if key in arguments), None)
+    return arguments
 
 
 def is_shell_symbol(symbol: str) -> bool:

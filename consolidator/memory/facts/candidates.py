@@ -176,11 +176,8 @@ def trust_tier(trust: str) -> int:
 
 def is_quote_in(quote: str, text: str) -> bool:
     """Tell whether a quote is in a text, regardless of white space and case."""
-    return bool(quote.strip()) and _normalize(quote) in _normalize(text)
-
-
-def _normalize(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip().casefold()
+    quote, text = (" ".join(each.split()).casefold() for each in (quote, text))
+    return bool(quote) and quote in text
 
 
 _OUTCOMES: dict[str, SteerOutcome] = {"success": "succeeded", "failure": "failed"}  # any other one tells nothing

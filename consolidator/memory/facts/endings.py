@@ -37,8 +37,7 @@ _NOT = r"(?:not|don't|do not|doesn't|does not|aren't|isn't|won't|needn't|(?:don'
 _AGAIN = r" (?:any ?more|any longer)"
 _LEFT = (
     r"(?:(?:switched|moved|migrated|went|shifted|changed|got) (?:away from|over from|from|off(?: of)?|rid of) |dropped "
-    r"|"
-    r"ditched |abandoned |retired |gave up (?:on )?|(?:stopped|quit) (?:\w+ing )?|phased out |are done with )"
+    r"|ditched |abandoned |retired |gave up (?:on )?|(?:stopped|quit) (?:\w+ing )?|phased out |are done with )"
 )
 _FORGET = r"(?:forget|ignore|disregard|scratch|drop|undo|take back|strike)"
 _SAID = (
@@ -59,9 +58,8 @@ _FORMS = (
         ENDED,
     ),
     (rf"{_WE} no longer {_OLD}{_REST}", ENDED),
-    (rf"(?:{_WE} |please )?{_NOT} {_OLD}{_AGAIN}{_REST}", ENDED),
+    (rf"(?:{_WE} |please )?(?:{_NOT}|no need to) {_OLD}{_AGAIN}{_REST}", ENDED),
     (rf"{_WE} changed my mind (?:about|on) {_OLD}{_REST}", TAKEN_BACK),
-    (rf"no need to {_OLD}{_AGAIN}{_REST}", ENDED),
     (rf"no more {_OLD}{_REST}", ENDED),
     (
         rf"{_WE} (?:switched|moved|migrated|changed|went|upgraded)(?: (?:over|away))? from {_OLD} (?:over )?to "

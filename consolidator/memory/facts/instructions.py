@@ -21,7 +21,7 @@ from consolidator.memory.text.phrasing import (
     strip_punctuation,
     word_set,
 )
-from consolidator.memory.text.similarity import FOREIGN_DENIAL
+from consolidator.memory.text.similarity import is_negated, numbers
 from consolidator.memory.text.words import STOP_WORDS, has_unspaced, split_words
 
 MAX_WORDS = 14
@@ -84,8 +84,7 @@ _FILES = re.compile(
 )
 _OBJECT = re.compile(  # what is at hand, and nothing else: "commit this", "commit your changes"
     r"\s*\b(?:it|them|this|that|these|those|everything|(?:(?:all|the|your|these|my|our) )+(?:recent )?(?:changes?|"
-    r"work))"
-    r"(?=$| (?:and|in|before|after|first|as|with|without|then|only)\b)",
+    r"work))(?=$| (?:and|in|before|after|first|as|with|without|then|only)\b)",
     re.IGNORECASE,
 )
 _AT_HAND = re.compile(r"\b(?:this|that|these|those|here|there|it)\b|\d{3,}|https?:", re.IGNORECASE)
@@ -95,14 +94,13 @@ _AT_HAND_THINGS = word_set(  # of a brief order
 )
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
 _LANGUAGES = re.compile(r"[英中日德法韓韩俄][文語语]|日本語|(?:영|한국|일본|중국)어")
-_DENIAL = re.compile(rf"\b(?:not|never|no|without|avoid|stop)\b|n't\b|{FOREIGN_DENIAL}", re.IGNORECASE)
 # Of scripts without spaces: what a sign is, and what says nothing of what an order is about.
 _SIGN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[\u30a1-\u30ff]+|[\uac00-\ud7af]{1,2}")
 _FILLERS = re.compile(
-    r"[请請麻烦煩您你我的了]|[帮幫][我忙]?|[给給]我|[谢謝]{2}|[时時]候?|一?下|之?[后後]|[\u3041-\u309f]|お願い|세요|십시오|"
-    r"해\s?주?|줘"
+    r"[请請麻烦煩您你我的了]|[帮幫][我忙]?|[给給]我|[谢謝]{2}|[时時]候?|一?下|之?[后後]|[\u3041-\u309f]|お願い|세요|십시오|해\s?주?|줘"
 )
 SAME_IF_NAMED = 0.5  # of the stems of two such orders that name the same things in Latin letters
+_TURN = re.compile(r"(?:^| )(before|after) ", re.IGNORECASE)
 _LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
 _DENIALS = frozenset(split_words("not never no"))
 _SAYS_HOW = word_set("before after only every each without until first in with as by")
@@ -197,9 +195,11 @@ def order_key(order: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _EMPTY or word in _LIMITS) or tuple(words)
 
 
-def limits_of(order: str) -> frozenset[str]:
-    """Return the words by which an order says when, where or for what it holds."""
-    return _LIMITS.intersection(split_words(mend_contractions(order))) - _DENIALS
+def hold_alike(first: str, second: str) -> bool:
+    """Tell whether two orders say alike when, where or for what they hold."""
+    words = [split_words(mend_contractions(order)) for order in (first, second)]
+    limits, others = (_LIMITS.intersection(each) - _DENIALS for each in words)
+    return limits == others and not _is_reversed(first, second)
 
 
 def is_same_order(first: str, second: str) -> bool:
@@ -207,7 +207,8 @@ def is_same_order(first: str, second: str) -> bool:
     stems, others = _stems(first), _stems(second)
     if first == second:
         return True
-    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(stems) != _numbers(others):
+    is_contrary = is_negated(first) != is_negated(second) or _is_reversed(first, second)
+    if is_contrary or numbers(first) != numbers(second):
         return False
     shared, signs = len(stems & others), _signs(stems | others)
     if signs:
@@ -216,6 +217,24 @@ def is_same_order(first: str, second: str) -> bool:
         return is_alike and shared >= (SAME_IF_NAMED if names else SAME_SHARE) * len(stems | others)
     is_part = min(len(stems), len(others)) >= 2 and shared == min(len(stems), len(others))
     return shared >= SAME_SHARE * len(stems | others) or (is_part and abs(len(stems) - len(others)) <= MAX_MORE_WORDS)
+
+
+def _is_reversed(first: str, second: str) -> bool:
+    """Tell whether two orders want the same done in the contrary order: "test before you push", "after the push"."""
+    (begin, then), (other_begin, other_then) = parts_in_time(first), parts_in_time(second)
+    return len(begin & other_then) + len(then & other_begin) > len(begin & other_begin) + len(then & other_then)
+
+
+def parts_in_time(order: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of what an order wants first, and of what then; none where it does not say."""
+    match = _TURN.search(order)
+    if match is None:
+        return frozenset(), frozenset()
+    main, other = order[: match.start()], order[match.end() :]
+    if not main:
+        other, _, main = other.partition(",")
+    parts = _stems(main), _stems(other)
+    return parts if match[1].lower() == "before" else parts[::-1]
 
 
 def has_words_of(order: str, other: str) -> bool:
@@ -261,7 +280,3 @@ def _stems(order: str) -> frozenset[str]:
 def _signs(stems: Collection[str]) -> frozenset[str]:
     """Return the stems that are signs of a script without spaces."""
     return frozenset(filter(has_unspaced, stems))
-
-
-def _numbers(words: Collection[str]) -> set[str]:
-    return {word for word in words if word.isdigit()}

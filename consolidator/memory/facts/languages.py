@@ -13,6 +13,7 @@ from typing import Literal
 
 from consolidator.memory.facts.instructions import says_enough
 from consolidator.memory.text.phrasing import is_foreign, strip_punctuation
+from consolidator.memory.text.similarity import FOREIGN_DENIAL
 from consolidator.memory.text.words import has_unspaced
 
 _MIN_CHARS, _MAX_CHARS, _MAX_ORDER_CHARS = 4, 200, 80
@@ -33,13 +34,17 @@ _NOT_SAID = re.compile(
 )  # of a quotation cut in two, or pasted
 
 
+_Kind = Literal["answers", "standing", "order"]
+_KINDS: tuple[_Kind, ...] = ("answers", "standing", "order")  # what a clause is first that two languages read
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignOrder:
     """A clause that tells the agent what to do, in the words of its writer."""
 
     clause: str
-    kind: Literal["order", "standing", "answers"]  # an order of its task, one that says that it lasts, or:
-    language: str = ""  # in which answers are wanted
+    kind: _Kind  # in which language answers are wanted, an order that says that it lasts, or one of its task
+    language: str = ""  # of answers
 
 
 _FINITE = (
@@ -69,7 +74,7 @@ def _spaced(
     is_distinct: bool = False,
 ) -> _Language:
     """Return a language whose orders begin with a verb; `last`: verbs that end one after `always`."""
-    verb, polite = rf"(?:(?:{deny})\s)?(?:{verbs})\b", rf"(?:(?:{please}),?\s)?"
+    verb, polite = rf"(?:(?:{deny})\s?)?(?:{verbs})\b", rf"(?:(?:{please}),?\s)?"
     return _Language(
         order=rf"^{polite}{verb}",
         standing=rf"^{polite}(?:(?:{always}),?\s{polite}(?:{verb}|(?:(?!\b(?:{_FINITE})\b)[^,])+\s(?:{last})(?=$|,))"
@@ -80,10 +85,7 @@ def _spaced(
     )
 
 
-_DENIED = re.compile(
-    r"ない|するな|지\s?(?:마|말)|절대|[不別别]|\b(?:не|никогда|no|nunca|jam[aá]s|nicht|nie(?:mals)?|n[ãa]o|ne|pas|jamais)\b|\bn'",
-    re.IGNORECASE,
-)
+_DENIED = re.compile(rf"{FOREIGN_DENIAL}|するな|절대|\b(?:no|ne)\b|\bn'", re.IGNORECASE)
 _ZH_PLEASE = r"(?<![申邀恳懇聘])[请請](?![问問教求假帖柬客示])"
 _ZH_DENY = r"(?<![分区區级級类類性特个個])[别別](?![人的处處名针針墅扭])"
 _JA_REASON = r"(?!.*(?:ので|のに|ため|から|けど|エラー))"  # what is wrong now, not what is wanted from now on
@@ -104,16 +106,17 @@ _UNSPACED = {  # by the signs that no other has
         order=_KO_END,
         standing=rf"^{_KO_REASON}(?:(?:앞으로는?|이제부터는?)\s|(?:.*\s)?(?:항상|언제나|매번|절대로?)\s).*{_KO_END}",
         answers=rf"^(?:앞으로는?\s|항상\s)*(?P<value>한국어|영어|일본어|중국어)로만?\s?(?:대답|답변|답|응답).*{_KO_END}",
-        not_lasting=r"[?？]|까요|알려|사용자|고객|설명해|이것|그것|이번|방금|위의|아래|지금|오늘|다시|계속",
+        not_lasting=r"[?？]|까요|알려|사용자|고객|설명해|(?:^|\s)[이그저]\s|이것|그것|이번|방금|위의|아래|지금|오늘|다시|계속",
     ),
     re.compile(""): _Language(  # Chinese
         order=rf"{_ZH_PLEASE}|麻[烦煩][你您]|[帮幫]我|[记記]得(?:要|不|[帮幫]|把|先|[更修]|用|每)|[务務]必"
         r"|[时時后後]候?[^,，、]{0,4}(?:提醒|通知)我"
         rf"|(?:^|[,，、])\s*(?:不要|不准|不得|禁止|{_ZH_DENY})",
         standing=r"^(?:[请請你您我希望]{0,3})?(?:(?:以|今|往)[后後]|[从從](?:[现現]在|今)(?:起|[开開]始|以[后後]))(?!再)"
-        rf"(?!.*(?:可以|不用))(?=.*(?:{_ZH_PLEASE}|都|{_ZH_DENY}|不要|[帮幫]我|必[须須]|一律|[记記]得))"
+        rf"(?!.*(?:可以|不用))(?:(?=.*(?:{_ZH_PLEASE}|都|{_ZH_DENY}|不要|[帮幫]我|必[须須]|一律|[记記]得))"
+        r"|[,，\s]*[只改]?使?用(?![到得上不]))"
         r"|(?:^|[请請你要])(?:永[远遠]|一律|(?<!^)[总總]是)(?:不?要|[别別]|使?用|先)|一律(?:要|使?用)"
-        rf"|每(?:一?次|[当當]).*(?:{_ZH_PLEASE}|[你您][^,，]{{0,4}}要|必[须須]|[帮幫]我|[记記]得|不要|要先)"
+        rf"|每(?:一?次|[当當]).*(?:{_ZH_PLEASE}|[你您][^,，]{{0,4}}要|必[须須]|[帮幫]我|[记記]得|不要|要先|(?<=前)都?要(?!等))"
         rf"|^之[后後].*都(?:{_ZH_PLEASE}|要|[帮幫]我|必[须須])",
         answers=r"(?:^|[,，、]\s*)(?:[请請您你都也]|以[后後]|接下[来來]|一律|(?P<first>回[答复覆復][^,，用]{0,3}))*"
         r"用(?P<value>(?:[繁简簡][体體]|正[体體])?(?:中|英|日|[韩韓]|法|德)文|[英日][语語])"
@@ -132,9 +135,9 @@ _SPACED = (
         r"pregunta|responde)|hagas?|pongas?|uses?|utilices?|ejecutes?|escribas?|crees?|añadas?|borres?|"
         r"elimines?|compruebes?|"
         r"revises?|verifiques?|preguntes?|respondas?|subas?|cambies?|modifiques?|muestres?|toques?|dejes?",
-        answers=r"(?:respond[ea]|contest[ae])(?:me)?(?: siempre)? en (?P<value>español|castellano|inglés)",
-        at_hand=r"como (?:siempre|nunca)|usuari[oa]s?|clientes?|est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|hoy|"
-        r"todav[ií]a|otra vez",
+        answers=r"(?:respond[ea]|contest[ae])(?:me)?(?: siempre)?(?: s[oó]lo)? en (?P<value>español|castellano|inglés)",
+        at_hand=r"(?:como|de) (?:siempre|nunca)|usuari[oa]s?|clientes?|est[eao]s?|es[eao]s?|eso|aqu[ií]|ahora mismo|"
+        r"hoy|todav[ií]a|otra vez",
     ),
     _spaced(  # Portuguese
         please=r"por favor",
@@ -142,7 +145,7 @@ _SPACED = (
         deny=r"não|nao|nunca",
         verbs=r"use|utilize|execute|rode|escreva|faça|crie|coloque|adicione|apague|remova|verifique|revise|pergunte|"
         r"responda|mostre|mude|altere|mexa|commite",
-        answers=r"respond[ae](?:-me)?(?: sempre)? em (?P<value>português|inglês)",
+        answers=r"respond[ae](?:-me)?(?: sempre)?(?: (?:só|apenas))? em (?P<value>português(?: do Brasil)?|inglês)",
         at_hand=r"(?:como|de) sempre|usuári[oa]s?|clientes?|est[eao]s?|ess[ea]s?|isso|isto|aqui|agora mesmo|hoje|"
         r"ainda|de novo",
     ),
@@ -153,16 +156,15 @@ _SPACED = (
         r"in Zukunft|grundsätzlich|jedes Mal,? wenn [^,]+",
         deny=r"nie|keine?",
         verbs=r"(?:verwende|nutze|benutze|nimm|schreibe?|führe|lass|mache?|frage?|prüfe|teste|lösche|ändere|"
-        r"committe|pushe|"
-        r"starte|erstelle|zeige?|antworte|sprich|halte|"
-        r"achte)(?! (?:ich|wir)\b)",
+        r"committe|pushe|starte|erstelle|zeige?|antworte|sprich|halte|achte)(?! (?:ich|wir)\b)",
         last=r"verwenden|nutzen|benutzen|nehmen|schreiben|ausführen|laufen lassen|machen|fragen|prüfen|testen|löschen|"
         r"ändern|committen|pushen|starten|erstellen|zeigen|antworten|anlegen",
-        answers=r"antworte(?: mir)?(?: bitte)?(?: immer)?(?: nur)? auf (?P<value>Deutsch|Englisch)",
+        answers=r"(?P<verb>antworte(?: mir)?(?: bitte)?(?: immer)?(?: nur)? )?auf (?P<value>Deutsch|Englisch)"
+        r"(?(verb)| antworten)",
         at_hand=r"wie immer|(?:be)?nutzern?|kund\w+|dies\w*|hier|jetzt(?<!ab jetzt)|heute|gerade|noch ?mal",
     ),
     _spaced(  # French
-        please=r"(?:s'il (?:te|vous) pla[iî]t|merci de)",
+        please=r"(?:s'il (?:te|vous) pla[iî]t|s[tv]p|merci de)",
         always=r"toujours|jamais|désormais|dorénavant|à partir de maintenant|à l'avenir|systématiquement|"
         r"chaque fois que [^,]+",
         deny=r"ne|n'",
@@ -170,20 +172,21 @@ _SPACED = (
         r"met[s]?|mettez|"
         r"ajoute[rz]?|supprime[rz]?|vérifie[rz]?|demande[rz]?|montre[rz]?|modifie[rz]?|touche[rz]?|committe[rz]?|"
         r"pousse[rz]?|garde[rz]?|réponds|répondez",
-        answers=r"répond(?:s|ez)(?:[- ]moi)?(?: toujours)? en (?P<value>français|anglais)",
+        answers=r"répond(?:s|ez|re)(?:[- ]moi)?(?: toujours)?(?: uniquement)? en (?P<value>français|anglais)",
         at_hand=r"comme (?:toujours|jamais)|utilisateurs?|clients?|c(?:e|et|ette|es)|ça|cela|ici|"
-        r"maintenant(?<!de maintenant)|"
-        r"aujourd'hui|encore",
+        r"maintenant(?<!de maintenant)|aujourd'hui|encore",
     ),
     _spaced(  # Russian
         please=r"пожалуйста",
-        always=r"всегда|никогда(?: не)?|впредь|отныне|каждый раз,? когда [^,]+|теперь всегда",
+        always=r"всегда(?: сначала)?|никогда(?: больше)?|больше никогда|впредь|отныне|с этого момента|"
+        r"каждый раз,? когда [^,]+|теперь всегда",
         deny=r"не",
         verbs=r"(?:используй|применяй|запускай|пиши|делай|создавай|добавляй|удаляй|проверяй|спрашивай|показывай|меняй|"
         r"трогай|коммить|пушь|отвечай)(?:те)?",
         last=r"использовать|запускать|писать|делать|проверять|отвечать",
-        answers=r"отвечай(?:те)?(?: мне)?(?: всегда)? (?P<value>по-русски|на русском|по-английски|на английском)",
-        at_hand=r"как всегда|пользовател\w+|клиент\w*|эт\w+|здесь|сейчас|сегодня|ещё раз|снова",
+        answers=r"отвечай(?:те)?(?: мне)?(?: всегда)?(?: только)? "
+        r"(?P<value>по-русски|на русском|по-английски|на английском)",
+        at_hand=r"как всегда|пользовател\w+|клиент\w*|эт\w+(?<!с этого)|здесь|сейчас|сегодня|ещё раз|снова",
     ),
 )
 
@@ -205,23 +208,17 @@ def find_foreign_orders(sentence: str) -> Iterator[ForeignOrder]:
         bare = _QUOTED.sub(lambda quoted: "\0" * len(quoted[0]), clause)
         if not _MIN_CHARS <= len(clause) <= _MAX_CHARS or _NOT_SAID.search(bare):
             continue
-        for language in languages:
-            kind = _read_clause(language, bare)
-            if kind is None or (
-                kind == "order"
-                and not _is_plain_order(clause, is_known=unspaced or language.is_distinct or is_foreign(sentence))
-            ):
-                continue
-            answers = language.answers.search(bare) if kind == "answers" else None
-            yield ForeignOrder(strip_punctuation(clause), kind, answers["value"] if answers else "")
-            break
+        is_known = unspaced or is_foreign(sentence) or any(char.isalpha() and not char.isascii() for char in bare)
+        readings = [(kind, language) for language in languages if (kind := _read_clause(language, bare)) is not None]
+        for kind, language in sorted(readings, key=lambda reading: _KINDS.index(reading[0])):
+            is_plain = len(clause) <= _MAX_ORDER_CHARS and (is_known or language.is_distinct) and says_enough(clause)
+            if kind != "order" or is_plain:
+                answers = language.answers.search(bare) if kind == "answers" else None
+                yield ForeignOrder(strip_punctuation(clause), kind, answers["value"] if answers else "")
+                break
 
 
-def _is_plain_order(clause: str, *, is_known: bool) -> bool:
-    return is_known and len(clause) <= _MAX_ORDER_CHARS and says_enough(clause)
-
-
-def _read_clause(language: _Language, clause: str) -> Literal["order", "standing", "answers"] | None:
+def _read_clause(language: _Language, clause: str) -> _Kind | None:
     if language.not_lasting.search(clause):
         return None
     if language.answers.search(clause) and not _DENIED.search(clause):

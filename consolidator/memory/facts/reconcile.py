@@ -133,17 +133,8 @@ def normalize_value(value: str) -> str:
 def fact_id(scope: Scope, subject: str, predicate: str, value: str, occurrence: int = 0) -> str:
     """Return the id of a fact: equal for equal words; `occurrence` counts the times that the value held before."""
     agent, level, project, peer = scope
-    key = (
-        agent,
-        level,
-        project or "",
-        peer or "",
-        subject,
-        normalize_value(canonical_relation(predicate)),
-        normalize_value(value),
-        str(occurrence),
-    )
-    return hash_texts(*key)
+    whose, relation = (agent, level, project or "", peer or ""), normalize_value(canonical_relation(predicate))
+    return hash_texts(*whose, subject, relation, normalize_value(value), str(occurrence))
 
 
 def apply_refinements(facts: Iterable[Fact], refinements: Mapping[str, tuple[str, str]]) -> list[Fact]:

@@ -20,8 +20,7 @@ from consolidator.memory.facts.candidates import (
     FactExtractor,
     SessionContext,
 )
-from consolidator.memory.facts.norms import is_norm
-from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order
+from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_norm, is_order
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible

@@ -116,8 +116,7 @@ RULES = (
     # Who a person is
     Rule("name", "My name is Priya Raman.",
          rf"\b(?:my (?:full |first )?name{_IS}|(?:^|you can |just |please )call me)\s+(?P<value>{_WORD}(?: "
-         rf"{_WORD}){{0,3}}?)"
-         r"(?=$|[,;!?(]|\.(?:\s|$)| and | but | from now| - )",
+         rf"{_WORD}){{0,3}}?)(?=$|[,;!?(]|\.(?:\s|$)| and | but | from now| - )",
          "name", "The name of {whom} is {value}.", "profile", single_valued=True, anywhere=True, check=is_name),
     Rule("introduction", "I'm Kwame Mensah, we spoke last week.",
          rf"{_I_AM} (?P<value>{_NAME} {_NAME}(?: {_NAME})?)(?=$|[,;.!?]| from | and | here\b)",
@@ -164,8 +163,7 @@ RULES = (
     Rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
          r"(?:to )?(?:remember|note(?= that)|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
          r"reference|memori[sz]e|make a note)(?:(?: that(?!,)|:|,| -)(?!\s*let['’]?s\b)\s*| (?=(?:i|we|our|my|you|all|"
-         r"every|never|always)\b))"
-         r"(?P<value>.+)",
+         r"every|never|always)\b))(?P<value>.+)",
          "remember", "{value}.", "project", about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
     Rule("from now on", "From now on, use snake_case for column names.",
          rf"(?:{FROM_NOW}|in (?:the )?future(?=,? (?:please|always|never|do|don't|use)\b)|{_IN_MEMORY})[,:]? "
@@ -225,27 +223,22 @@ RULES = (
          "{what}", "The project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
     Rule("called", "Our test cluster is called vega.",
          rf"{_THING} (?:is|was|has been) (?:now )?(?:called|named|renamed to) (?!(?:twice|once|again|before|after|by|"
-         rf"from|when|if|in|with|every|"
-         rf"only)\b)(?P<value>.+)",
+         rf"from|when|if|in|with|every|only)\b)(?P<value>.+)",
          "{thing} is called", "{article}{thing} is called {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_name),
     Rule("at", "The staging database lives at db-7.example.",
          rf"{_THING} (?:(?:is|are|lives?|sits?|can be (?:found|reached)|is reachable) (?:now )?at|(?:has |"
-         rf"was )?moved to|"
-         rf"listens on) "
-         r"(?P<value>.+)",
+         rf"was )?moved to|listens on) (?P<value>.+)",
          "{thing} is at", "{article}{thing} is at {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_specific),
     Rule("on", "The worker runs on Fly.io.",
          rf"{_THING} (?P<what>(?:is|are) (?:now )?on|(?:runs?|is (?:hosted|deployed|published)|lives?) (?:on|with|to|"
-         rf"in|"
-         rf"under)) (?P<value>.+)",
+         rf"in|under)) (?P<value>.+)",
          "{thing} runs on", "{article}{thing} {what} {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_specific),
     Rule("team attribute", "Our default branch is trunk.",
          rf"(?:our (?P<what>{_ATTRIBUTE})|the (?P<that>{_ATTRIBUTE})(?= (?:is|are) (?:now |called "
-         rf")?\S*(?-i:[A-Z\d`./_])))"
-         r" (?:is|are)(?: now| called)? (?P<value>.+)",
+         rf")?\S*(?-i:[A-Z\d`./_]))) (?:is|are)(?: now| called)? (?P<value>.+)",
          "{what}{that}", "The {what}{that} is {value}.", "environment",
          about="work", single_valued=True, check=is_practice),
     Rule("team practice", "We deploy to Heroku.",

@@ -53,9 +53,7 @@ def find_statements(
     agent. `who` is the name of the speaker in facts.
     """
     sentence = strip_memo(mend_contractions(sentence))
-    only_considered = (
-        "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
-    )
+    considered = "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
     bare = mend_now(strip_hypothesis(strip_lead_in(sentence)))
     for rule in RULES:
         text = sentence if rule.keeps_lead_in or rule.anywhere else bare
@@ -67,9 +65,8 @@ def find_statements(
             statement = replace(statement, rejected=statement.rejected or "words at its end are left out")
         if rule.is_mood and at_work and not _IN_GENERAL.search(sentence):
             statement = replace(statement, confidence="inferred")
-        reason = only_considered or _place_rejection(
-            rule, text[: match.start()], at_work=at_work, among_people=among_people
-        )
+        before = text[: match.start()]
+        reason = considered or _place_rejection(rule, before, at_work=at_work, among_people=among_people)
         if reason is not None:
             if statement.rejected is None:
                 yield replace(statement, rejected=reason)

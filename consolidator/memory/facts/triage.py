@@ -1,26 +1,90 @@
-"""Decides by code about the candidates of a model that are clear, and collects the others for a question to a model."""
+"""Decides by code about the candidates of a model that are clear, and collects the others for a question to a model.
+
+A decision says whether a candidate adds, reinforces, refines or supersedes a fact, or does nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consolidator.memory.facts.candidates import Candidate, trust_tier
-from consolidator.memory.facts.decisions import (
-    BY_CODE,
-    MAX_REASON_CHARS,
-    Decision,
-    decide_onto,
-    own_fact_id,
-)
-from consolidator.memory.facts.reconcile import Scope, normalize_value, scope_of
+from consolidator.memory.facts.reconcile import Scope, fact_id, normalize_value, scope_of
 from consolidator.memory.facts.relations import canonical_relation, is_single_valued
 from consolidator.memory.text import similarity
 from consolidator.models.fact import ExistingFact
 
+OPERATIONS = ("add", "reinforce", "refine", "supersede", "noop")
+BY_CODE = "code"  # who decided, where it was no model
+MAX_REASON_CHARS = 200
 MAX_OPTIONS = 6  # facts that are shown with one candidate
 CLOSE_VALUES = 0.5  # share of the shorter value's words that the other has, from which both may be the same
 CLOSE_WORDS = 0.5  # word overlap from which sentences of other relations are compared, the subject's name left out
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is done with a candidate. Subject, predicate and value are those it counts for; None: its own."""
+
+    candidate_id: str
+    operation: str  # one of OPERATIONS
+    target_id: str | None  # the fact that it is about
+    decided_by: str  # BY_CODE, or the model
+    why: str
+    flagged: str | None = None  # why both were kept
+    subject: str | None = None
+    predicate: str | None = None
+    value: str | None = None
+
+
+def own_fact_id(candidate: Candidate) -> str:
+    """Return the id of the fact that a candidate makes by itself."""
+    return fact_id(scope_of(candidate), candidate.subject, candidate.predicate, candidate.value)
+
+
+def decided_fact_id(decision: Decision, candidate: Candidate) -> str:
+    """Return the id of the fact that a candidate counts for by a decision, at the first time that its value holds."""
+    if decision.subject is None:
+        return own_fact_id(candidate)
+    return fact_id(scope_of(candidate), decision.subject, str(decision.predicate), str(decision.value))
+
+
+def decide_onto(
+    candidate: Candidate, target: ExistingFact, operation: str, by: str, why: str, *, value: str | None = None
+) -> Decision:
+    """Return the decision that a candidate counts for its target's attribute, with the target's value or another."""
+    value = target.value if value is None else value
+    is_own = (target.subject, target.predicate, value) == (candidate.subject, candidate.predicate, candidate.value)
+    counts_for = (None, None, None) if is_own else (target.subject, target.predicate, value)
+    return Decision(candidate.id, operation, target.id, by, why[:MAX_REASON_CHARS], None, *counts_for)
+
+
+def keep_beside(candidate: Candidate, flag: str, *, by: str = BY_CODE) -> Decision:
+    """Return the decision to keep a candidate beside what it resembles."""
+    return Decision(candidate.id, "add", None, by, "kept beside what it resembles", flag[:MAX_REASON_CHARS])
+
+
+def follow_moved_targets(candidates: Mapping[str, Candidate], decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions in the same order, with targets that still exist when all of them hold.
+
+    A target may be the own fact of a candidate that another decision moved to another fact: then both count for that.
+    """
+    moved: dict[str, Decision] = {}  # by the fact that the candidate would have made
+    followed = []
+    for decision in decisions:
+        move = moved.get(decision.target_id or "")
+        if move is not None:
+            candidate = candidates[decision.candidate_id]
+            value = candidate.value if decision.operation == "supersede" else move.value
+            # A candidate that superseded its target made a fact of its own; any other made none.
+            target_id = decided_fact_id(move, candidate) if move.operation == "supersede" else move.target_id
+            decision = replace(
+                decision, target_id=target_id, subject=move.subject, predicate=move.predicate, value=value
+            )
+        if decision.subject is not None:
+            moved[own_fact_id(candidates[decision.candidate_id])] = decision
+        followed.append(decision)
+    return followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +153,14 @@ def _as_fact(candidate: Candidate) -> ExistingFact:
 
 def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Decision | None:
     """Decide a candidate that says what a fact says, or that gives a single-valued attribute another value."""
-    same_subject = [fact for fact in facts if _has_same_subject(candidate, fact)]
+    same_subject = [fact for fact in facts if has_same_subject(candidate, fact)]
     for fact in same_subject:
         is_above = trust_tier(fact.trust) > trust_tier(candidate.trust) and not fact.forgotten
-        if is_above and has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if is_above and has_same_predicate(candidate, fact) and has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "noop", BY_CODE, "said already by a more trusted source")
-    same_subject = [fact for fact in same_subject if _may_merge(candidate, fact)]
+    same_subject = [fact for fact in same_subject if may_merge(candidate, fact)]
     for fact in same_subject:
-        if has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if has_same_predicate(candidate, fact) and has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same words")
     same_value = [fact for fact in same_subject if similarity.is_same_value(fact.value, candidate.value)]
     for fact in same_value:
@@ -146,7 +210,7 @@ def _excludes(candidate: Candidate, fact: ExistingFact) -> bool:
     )
 
 
-def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
+def may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
     """Tell whether a candidate may count for a fact: it is as trusted, or a person does not want the fact believed.
 
     Otherwise a tool's words would pass for a person's, either way round.
@@ -154,11 +218,13 @@ def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
     return fact.forgotten or trust_tier(candidate.trust) == trust_tier(fact.trust)
 
 
-def _has_same_value(candidate: Candidate, fact: ExistingFact) -> bool:
+def has_same_value(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether the values of a candidate and a fact are the same words."""
     return normalize_value(fact.value) == normalize_value(candidate.value)
 
 
-def _has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
+def has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether a candidate and a fact are about the same subject."""
     return fact.subject.casefold() == candidate.subject.casefold()
 
 
@@ -183,7 +249,7 @@ def _likely_options(
     ranked: list[tuple[float, int, ExistingFact]] = []
     for position, fact in enumerate(facts):
         cosine = near.get(fact.id, 0.0)
-        if not fact.forgotten and _may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
+        if not fact.forgotten and may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
             likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), cosine)
             is_close = has_same_predicate(candidate, fact) + _value_closeness(candidate, fact)
             ranked.append((-(likeness + is_close), position, fact))
@@ -196,7 +262,7 @@ def _is_related(candidate: Candidate, fact: ExistingFact, cosine: float) -> bool
 
     Two values of one relation that share few words hold beside each other, unless the relation is single-valued.
     """
-    if not _has_same_subject(candidate, fact):
+    if not has_same_subject(candidate, fact):
         return False
     if cosine or similarity.is_same_value(fact.value, candidate.value):
         return True

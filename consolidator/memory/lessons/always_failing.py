@@ -20,7 +20,7 @@ from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import QUOTED, Segment
+from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -33,6 +33,7 @@ MAX_REASON = 90  # characters
 MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _MISSING = "no such file"
+_QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _SPEAKER = re.compile(r"^(?:\S+: )?<value>: (?=(?:error|fatal)\b)")  # a script's own file
 _OF_CASE = re.compile(
@@ -140,7 +141,7 @@ def _collect(history: History) -> dict[Key, _Uses]:
 def _is_of_shell(call: TracedCall) -> bool:
     """Whether the shell did not take a line as it was meant: that says nothing of the programs in it."""
     texts = [headline.text for headline in call.headlines]
-    own = QUOTED.sub("", call.line.partition("<<")[0])  # what the shell itself reads
+    own = _QUOTED.sub("", call.line.partition("<<")[0])  # what the shell itself reads
     lost = _LOSES_PATH.search(own) and any(map(missing_command, texts))
     return bool(lost) or any(OF_SHELL.search(text) for text in texts)
 

@@ -7,14 +7,11 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice, pairwise
 
-from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
-from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.calls.shell import program_name
 from consolidator.memory.calls.shell_programs import CONDITION_PROGRAMS, MINOR_PROGRAMS, PLAIN_PROGRAMS
+from consolidator.memory.calls.shell_words import program_name
+from consolidator.memory.lessons.command_counts import MIN_SESSIONS, CountedCommand, Name, count_commands
 from consolidator.memory.lessons.harm import lesson_harm, name_harm
 from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
@@ -27,207 +24,24 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import OTHERS, Lesson
-from consolidator.memory.lessons.segments import (
-    ASSIGNMENTS,
-    FORMAT_CHECK,
-    LEFT_OUT,
-    MAX_CALL,
-    NO_TASKS,
-    TRANSPARENT_WRAPPERS,
-    Segment,
-    purpose_of,
-    run_elsewhere,
-)
-from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, purpose_of
 
-MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
-MIN_HOME_USES, HOME_SHARE = 5, 0.9
-MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works; of the project's own, where it failed
+MIN_HOME_USES = 5
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 MIN_SHOWN_SECONDS = 20
-MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
-MAX_USUAL_CALL = 60  # characters
-MIN_PARENT_DEPTH = 2  # folders above one that is seen from beside it: whoever's homes lie in one are others
-MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
 MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such purpose, and of all sessions
 MIN_OWN_SHARE = 0.1  # of all sessions, for a script or what runs elsewhere: that is nobody's habit
 _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # as every project runs them
-MIN_VALUES, MIN_CONSTANTS, MAX_PATTERN = 3, 2, 100  # of a word that varies; words beside it; characters
-MAX_WORDS, MAX_CALLS = 16, 2000  # of a call; calls that are compared
-_WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
-_PLAIN_WORD = re.compile(r"[\w./@?=:,%-]+")  # what holds no code, no sentence and no telephone's number
-_PRIVATE = re.compile(  # an option with a value that is nobody's business, `--phone +49…`, `-p hunter2`
-    r"(?i)--?[\w-]*(?:name|phone|mail|user|pass|pin|key|token|secret|auth|address)[\w-]*[ =]|-[pk] (?!\S*:)"
-)
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
 MAX_HOOK_WORDS = 4  # of a hook's name
-_FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
-_FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
-_Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
-_TITLES = {
-    "check": "All checks",
-    "test": "Tests",
-    "lint": "Lint",
-    "format": "Format",
-    FORMAT_CHECK: "Format check",
-    "typecheck": "Type check",
-    "build": "Build",
-    "run": "Run",
-    "install": "Install",
-    "deploy": "Deploy",
-    "migrate": "Migrate",
-    "generate": "Generate",
-}
-
-
-@dataclass(slots=True)
-class _Command:
-    """What became of an operation's calls."""
-
-    worked: Cases = field(default_factory=Cases)
-    failed: int = 0
-    is_judged: bool = False  # whether an exit status of its own was seen: what a pipe follows has none
-    is_script: bool = False
-    is_elsewhere: bool = False  # run in a container, or on another machine
-    heads: Counter[str] = field(default_factory=Counter)  # of its calls, what comes before all that it is given
-    calls: dict[tuple[str, str], list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )  # roots, by head and call
-    hostile: list[str] = field(default_factory=list)  # calls in lines that are told to nobody
-    places: Counter[str] = field(default_factory=Counter)  # where it worked; outside the project the whole path
-    failed_places: Counter[str] = field(default_factory=Counter)
-    seconds: list[float] = field(default_factory=list)
-
-    def figures(self, *more: str) -> str:
-        """Return how often it worked, if anything tells, and more, in brackets."""
-        counts = [f"worked {len(self.worked)} of {len(self.worked) + self.failed}"] * self.is_judged
-        return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether it worked again and again, in an environment that is not one session's own."""
-        works = len(self.worked) >= MIN_SESSIONS and len(self.worked) > self.failed
-        return self.is_judged and works and "=" not in most_common(self.heads)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether what it is says more than its program's name."""
-        return self.is_script or self.is_elsewhere
-
-    @property
-    def known_places(self) -> Counter[str]:
-        """Where it worked below the project's folder; outside, if it nearly always worked there."""
-        outside = Counter({place: n for place, n in self.places.items() if is_absolute(place)})
-        return outside if outside.total() >= HOME_SHARE * self.places.total() else self.places - outside
-
-    @property
-    def home(self) -> str | None:
-        """The directory in which it nearly always worked."""
-        places = self.known_places
-        place = most_common(places) if places else None
-        return place if place is not None and places[place] >= HOME_SHARE * places.total() else None
-
-    @property
-    def homes(self) -> list[str]:
-        """The directory in which it nearly always worked; of a project with several modules, the two or three."""
-        home, places = self.home, self.known_places
-        if home is not None or places[""]:
-            return [] if home is None else [home]
-        often = sorted(places, key=lambda place: (-places[place], place))[:MAX_FOLDERS]
-        is_most = sum(places[place] for place in often) >= HOME_SHARE * places.total()
-        return sorted(often) if is_most else []
-
-    def where(self, project: str | None) -> str:
-        """Return the directories in words, where they are not the project's own."""
-        homes = self.homes
-        return f" in {name_folders([_seen_from(home, project) for home in homes])}" if any(homes) else ""
-
-    def has_place(self, project: str | None) -> bool:
-        """Whether it can be told where it works: a script in one folder; outside the project in one with a name."""
-        if self.known_places and not self.known_places[""] and not self.homes:
-            return False  # in many folders, and never in the project's own, where it would be run
-        if not self.is_script and not any(map(is_absolute, self.known_places)):
-            return True
-        return self.home is not None and name_harm(_seen_from(self.home, project)) is None
-
-    @property
-    def nowhere(self) -> str:
-        """That it never worked in the project's own directory, where it was tried."""
-        is_never = any(self.homes) and not self.places[""] and self.failed_places[""] >= MIN_FOLDER_USES
-        return f", never in the project root (0 of {self.failed_places['']})" if is_never else ""
-
-    @property
-    def head(self) -> str:
-        """The operation with what it needs before it: an environment, if it mostly has that."""
-        head = most_common(self.heads)
-        if 2 * self.heads[head] >= self.heads.total():
-            return head
-        heads = Counter[str]()
-        for each, count in self.heads.items():
-            heads[ASSIGNMENTS.sub("", each)] += count
-        return most_common(heads)
-
-    @property
-    def usual_call(self) -> str:
-        """The call that is often made; where calls differ the operation with what it needs before it."""
-        shown = {call: roots for (_, call), roots in self.calls.items() if not LEFT_OUT.search(call)}
-        needed = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
-        of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
-        if of_files.issuperset(shown):
-            of_files, needed = set(), MIN_TARGET_SESSIONS
-        calls = Counter({c: len(shown[c]) for c in shown if c not in of_files and len({*shown[c]}) >= needed})
-        call, total = most_common(calls) if calls else "", sum(map(len, shown.values()))
-        is_only = calls[call] == total >= MIN_SESSIONS
-        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)
-        return call if is_usual and len(call) <= MAX_USUAL_CALL else self.head
-
-    def find_pattern(self) -> tuple[str, int] | None:
-        """Return the call that is often made with one other word each time, as "…", and in how many sessions.
-
-        The other words are the lesson. None of its cases is hostile, and what varies is not told.
-        """
-        roots: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        values: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        hostile: set[tuple[str, ...]] = set()
-        first = len(_WORD.findall(self.head))
-        latest = islice(reversed(self.calls.items()), MAX_CALLS)
-        for (_, call), callers in [*latest, *((("", call), []) for call in {*self.hostile})]:
-            words = _WORD.findall(call) if call.startswith(f"{self.head} ") and len(call) < MAX_CALL else []
-            words = words if len(words) <= MAX_WORDS else []
-            for place in range(first, len(words)):
-                pattern = (*words[:place], "…", *words[place + 1 :])
-                roots[pattern] += callers
-                values[pattern] |= {words[place]} if words[place] != "…" else {f"…{n}" for n in range(len(callers))}
-                hostile |= set() if callers else {pattern}
-
-        sessions = {pattern: len({*callers}) for pattern, callers in roots.items()}
-        for pattern in sorted(roots.keys() - hostile, key=lambda pattern: (-sessions[pattern], pattern)):
-            given = [(before, word) for before, word in pairwise(pattern[first - 1 :]) if word != "…"]
-            # A word that no option names may be anything, as a password that a script types.
-            is_plain = all(
-                _PLAIN_WORD.fullmatch(word) and "-" in (before[0], word[0]) and not _PRIVATE.match(f"{before} {word}")
-                for before, word in given
-            )
-            says = len(given) >= MIN_CONSTANTS - self.is_own and is_plain
-            is_often = sessions[pattern] >= MIN_OTHER_SESSIONS and len(values[pattern]) >= MIN_VALUES
-            if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
-                return call, sessions[pattern]
-        return None
-
-
-def _seen_from(place: str, project: str | None) -> str:
-    """Return a folder outside the project as seen from there, if it lies beside it, below more than a home."""
-    parent = (project or "").rpartition("/")[0]
-    is_home = parent.rpartition("/")[2].lower() in ("home", "homes", "users")
-    is_beside = parent.count("/") >= MIN_PARENT_DEPTH and not is_home and place.startswith(f"{parent}/")
-    return f"../{place.removeprefix(f'{parent}/')}" if is_beside else place
+_TITLES = {"check": "All checks", "test": "Tests", "typecheck": "Type check"}  # others are as the purpose is called
 
 
 def learn_commands(history: History) -> list[Lesson]:
     """Return the project's commands, and what is known about running them."""
-    commands = _collect(history)
+    commands = count_commands(history)
     return [
         *_purposes(commands, history.home),
         *_others(commands, history),
@@ -238,65 +52,12 @@ def learn_commands(history: History) -> list[Lesson]:
     ]
 
 
-def _collect(history: History) -> dict[_Name, _Command]:
-    commands: dict[_Name, _Command] = defaultdict(_Command)
-    for session, call in history.calls():
-        for segment in call.segments:
-            if segment.is_trivial or segment.ok is None:
-                continue
-            if segment_purpose(segment) == "install" and installed_packages("bash", {"command": segment.call}):
-                continue  # of one package: not how the project is installed
-            elsewhere = run_elsewhere(segment)
-            if elsewhere is not None and elsewhere.is_trivial:
-                continue
-            named = elsewhere or segment
-            place = session.place_of_script(call, segment)
-            if place is None:
-                continue
-            if elsewhere is not None:
-                place = " ".join(word for word in elsewhere.prefix.split() if not word.startswith("-"))
-            command = commands[named.operation, place]
-            if segment.ok and segment.is_hostile:
-                command.hostile.append(segment.full_call)
-                continue
-            command.is_judged |= not segment.piped
-            command.is_script |= bool(segment.script)
-            command.is_elsewhere |= elsewhere is not None
-            if segment.ok:
-                command.worked.add(session, call)
-                _note_call(command, session, segment, named)
-                command.places.update(_places(session, call, segment))
-                if len(call.segments) == 1 and call.seconds is not None:
-                    command.seconds.append(call.seconds)
-            elif all(wrapper in TRANSPARENT_WRAPPERS or wrapper in segment.prefix for wrapper in segment.wrappers):
-                command.failed += 1
-                command.failed_places.update(_places(session, call, segment))
-    return commands
-
-
-def _note_call(command: _Command, session: TracedSession, segment: Segment, named: Segment) -> None:
-    """Note how an operation was called; a script of the project by where it is there."""
-    own = f"{session.base}/" if segment.script and session.base else "\n"
-    head = (named.bare_call or "").replace(own, "")
-    command.heads.update([head] if head else [])
-    command.calls[head, segment.full_call.replace(own, "")].append(session.root)
-
-
-def _places(session: TracedSession, call: TracedCall, segment: Segment) -> list[str]:
-    """Return where a segment ran; nothing where that did not matter, or is not certain."""
-    if segment.script and session.base and f" {session.base}/" in segment.script:
-        return [""]  # from where it is told
-    is_told = _FOLDER_OPTIONS.intersection(segment.options) or any(map(is_absolute, segment.paths))
-    place = None if is_told or changes_folder(call.line) else session.relative(call.directory)
-    return [place] if place is not None and (is_inside(place) or is_absolute(place)) else []
-
-
-def _purposes(commands: dict[_Name, _Command], project: str | None) -> Iterator[Lesson]:
+def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iterator[Lesson]:
     """Yield for each purpose the operation that worked in most sessions, and the next ones."""
-    by_purpose: dict[str, list[_Name]] = defaultdict(list)
+    by_purpose: dict[str, list[Name]] = defaultdict(list)
     for name, command in commands.items():
         purpose = purpose_of(name[0])
-        if purpose in _TITLES and command.worked.roots and command.heads and command.has_place(project):
+        if purpose is not None and command.worked.roots and command.heads and command.has_place(project):
             by_purpose[purpose].append(name)
     for purpose, names in sorted(by_purpose.items()):
         best, *others = sorted(names, key=lambda name: (-len(commands[name].worked.roots), name))
@@ -312,12 +73,11 @@ def _purposes(commands: dict[_Name, _Command], project: str | None) -> Iterator[
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         once = "in 1 session" if sessions < MIN_SESSIONS else ""
-        call, homes = command.usual_call, command.homes
+        call, homes, title = command.usual_call, command.homes, _TITLES.get(purpose, purpose.capitalize())
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{_TITLES[purpose]}: {code(call)}{command.where(project)}{command.figures(lasting, once)}{command.nowhere}"
-            f"{also}.",
+            f"{title}: {code(call)}{command.where(project)}{command.figures(lasting, once)}{command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
@@ -332,10 +92,10 @@ def _purposes(commands: dict[_Name, _Command], project: str | None) -> Iterator[
         )
 
 
-def _others(commands: dict[_Name, _Command], history: History) -> Iterator[Lesson]:
+def _others(commands: dict[Name, CountedCommand], history: History) -> Iterator[Lesson]:
     """Yield what is run for no such purpose in many sessions, if the call says more than a known program's name."""
     sessions = len({session.root for session, call in history.calls() if call.kind == "shell"})
-    often: dict[str, tuple[int, _Command]] = {}  # by call, in how many sessions
+    often: dict[str, tuple[int, CountedCommand]] = {}  # by call, in how many sessions
     for (operation, _), command in commands.items():
         program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)

@@ -11,6 +11,7 @@ from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
+from consolidator.memory.calls.shell_words import find_patterns
 from consolidator.memory.calls.symbols import PATCH_TOOL
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
@@ -23,8 +24,8 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import find_patterns, kills_own_shell, paths_of
-from consolidator.memory.lessons.trace import NO_MATCHES, POWERSHELL, TracedCall
+from consolidator.memory.lessons.segments import kills_own_shell, paths_of
+from consolidator.memory.lessons.trace import NO_MATCHES, NO_SHELL, POWERSHELL, TracedCall
 from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
@@ -83,7 +84,8 @@ def broken_rule(call: TracedCall) -> str | None:
 
 def is_against(rule: str, call: TracedCall) -> bool:
     """Whether a call is of the form that one of `SHELL_RULES` says to fail."""
-    return bool(find_patterns(call.line)) if rule == NO_MATCHES else kills_own_shell(call.segments)
+    is_of_form = find_patterns(call.line) if rule == NO_MATCHES else kills_own_shell(call.segments)
+    return bool(is_of_form) and call.value != NO_SHELL
 
 
 def _harness(history: History) -> Iterator[Lesson]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from consolidator.memory.calls.shell_programs import SHELLS
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.solutions import line_kinds
 from consolidator.memory.solutions.error_line import error_lines, truncate_middle
 from consolidator.memory.solutions.fingerprint import mask_line

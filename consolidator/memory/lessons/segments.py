@@ -17,25 +17,22 @@ from typing import Any
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
-from consolidator.memory.calls.shell import Command, skip_options
+from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, word_set
+from consolidator.memory.calls.shell_words import MAX_LINE, PLAIN_WRAPPERS, find_patterns, is_pattern, skip_options
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
 MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
-MAX_SPLIT, MAX_PATTERNS = 4000, 3  # characters of a line, and words, that are looked at for what a shell expands
-QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
-_IS_NAME = re.compile(  # `[slug].astro`, `path?ref=main`, `app/(shop)/page.tsx`
-    r"\[[\w.]*[a-z]{2}[\w.]*\]|\w\?\w+=|(?:^|/)\([a-z][\w-]+\)/|/\([a-z][\w-]+\)$"
-)
+MAX_PATTERNS = 3  # words that are looked at for what a shell expands
+_QUERY = re.compile(r"\w\?\w+=")
 MAX_CALL = 160  # characters of a segment as it is shown
-TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
+TRANSPARENT_WRAPPERS = frozenset(PLAIN_WRAPPERS).difference(_SILENT_WRAPPERS)  # a failure is the program's
 _MUTE = frozenset({"2>/dev/null", "&>/dev/null"})  # what fails so shows nothing, and others' output is no sign of it
 _TAKES_PATTERN = re.compile(r"\s--?(?:i?name|i?path|include|exclude|i?glob|g)\s+$")
 _PATH = re.compile(r"(?=.{3,199}$)(?!.*(?:://|\s))(?:.*/|[\w.-]+\.\w{1,5}$)")
-_NAMED_PATH = r"(?<!\()[\w./@+-]*/(?:\[[\w.]*[a-z]{2}[\w.]*\](?=[/.])|\([a-z][\w-]+\))(?:[\w./@+-]|[\[\]()])*"
 _ONE_WORD = re.compile(r"(?!\w+=)(?:[\w./@+?=-]|\[[\w.]+\]|\([\w-]+\))+")  # nothing that a shell reads otherwise
 _PLAIN_ASSIGNMENT = re.compile(r"(?!.{81})\w+=(?:[\w./:~@%+,-]|\$\w+|\$\{\w+\})*")
 ASSIGNMENTS = re.compile(r"^(?:\w+=(?:'[^']*'|[^\s'])* )*")
@@ -187,19 +184,6 @@ def _parse_elsewhere(call: str) -> Segment | None:
     return None if LEFT_OUT.search(prefix) else replace(segment, prefix=prefix)
 
 
-def find_patterns(line: str, *words: str) -> list[re.Match[str]]:
-    """Return where a line has, not in quotes, what only zsh takes for a pattern, or these words.
-
-    That is an option's value, as `--include=*.py`, or a path with a name in brackets, as `app/(shop)/[id].ts`.
-    """
-    if len(line) > MAX_SPLIT or "<<" in line:
-        return []
-    alike = "|".join([*map(re.escape, words), r"--?[\w-]+=\*[\w.*]*", _NAMED_PATH])
-    spans = re.finditer(rf"(?<![^\s(])(?:{alike})(?![^\s;&|)])", line)
-    quoted = [match.span() for match in QUOTED.finditer(line)]
-    return [span for span in spans if not any(start < span.start() < end for start, end in quoted)]
-
-
 def kills_own_shell(segments: Iterable[Segment]) -> bool:
     """Whether a line ends the processes whose command line has a text that its own shell's has, too."""
     return any(each.program == "pkill" and "-f" in each.options and "[" not in each.call for each in segments)
@@ -210,22 +194,25 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
 
     None where the word may mean files: that there are none is what the call was about.
     """
-    first = next((word for word in line[:MAX_SPLIT].split() if _IS_NAME.search(word) and _ONE_WORD.fullmatch(word)), "")
-    words = ((match[1] or first).strip() for match in NO_MATCH.finditer(text[:MAX_READ]))
-    for word in islice(filter(None, words), MAX_PATTERNS):
-        names = [other for other in (word, *line[:MAX_SPLIT].split()) if "*" not in other and _IS_NAME.search(other)]
-        names = [name for name in names if name == word or (word in names and _ONE_WORD.fullmatch(name))]
-        spans = find_patterns(line, word, *names)
-        meant = [
-            span
-            for span in spans
-            if span[0][0] == "-" or span[0] in names or _TAKES_PATTERN.search(line, 0, span.start())
-        ]
-        if next((span for span in spans if span[0] == word), None) in meant:  # where the shell ended
-            for match in reversed(meant):
-                line = line[: match.start()] + shlex.quote(match[0]) + line[match.end() :]
+    matches = [*islice(NO_MATCH.finditer(text[:MAX_READ]), MAX_PATTERNS)]
+    given = (
+        [word for word in line[:MAX_LINE].split() if _is_name(word) and _ONE_WORD.fullmatch(word)] if matches else []
+    )
+    for word in ((match[1] or "".join(given[:1])).strip() for match in matches):
+        names = {word, *given} if word and _is_name(word) else set()
+        patterns = find_patterns(line, word, *names)
+        meant = [p for p in patterns if p[0] == "-" or p in names or _TAKES_PATTERN.search(line, 0, p.start)]
+        first = next((pattern for pattern in patterns if pattern == word), None)  # where the shell ended
+        if any(pattern is first for pattern in meant):
+            for pattern in reversed(meant):
+                line = line[: pattern.start] + shlex.quote(pattern) + line[pattern.start + len(pattern) :]
             return word, line
     return None
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word that a shell takes for a pattern is a name: `[slug].astro`, `app/(shop)/a.ts`, `path?ref=main`."""
+    return "*" not in word and (is_pattern(f"/{word}/") or _QUERY.search(word) is not None)
 
 
 def paths_of(segments: Sequence[Segment]) -> list[str]:

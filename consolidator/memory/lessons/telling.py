@@ -21,7 +21,8 @@ from consolidator.memory.calls.directory import (
     plain_path,
     strip_cd,
 )
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.shell_words import PATTERN_SIGNS, find_patterns
+from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
@@ -30,7 +31,6 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
     FORMAT_CHECK,
     Segment,
-    find_patterns,
     judge_segments,
     kills_own_shell,
     paths_of,
@@ -73,7 +73,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         kind = lesson.match.get("kind") if lesson.warns else None
-        if (kind == "pattern" and find_patterns(line or "")) or (kind == "pkill" and kills_own_shell(segments)):
+        kills = kind == "pkill" and kills_own_shell(segments) and runs_in_shell(arguments)
+        if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
             for segment in segments:
@@ -85,18 +86,6 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
         if is_first and any(segment.operation == lesson.key for segment in segments):
             return Told(lesson, lesson.line, lesson.instead)
     return None
-
-
-def unwrap_line(lesson: Lesson, line: str) -> str | None:
-    """Return a line without the wrapper that cannot run its program; None where anything else would change."""
-    match = lesson.match
-    if match.get("kind") != "wrapper":
-        return None
-    wrapper, program = r"\s+".join(map(re.escape, match["wrapper"].split())), re.escape(match["program"])
-    plain = re.sub(rf"(^|&&|\|\||[;|&\n])(\s*){wrapper}\s+(?={program}(?:\s|$))", r"\1\2", line)
-    before, after = split_line(line, None)[0], split_line(plain, None)[0]
-    is_same = [(each.full_call, each.link) for each in before] == [(each.full_call, each.link) for each in after]
-    return plain if plain != line and is_same and not any(_matches(lesson, each) for each in after) else None
 
 
 def answer_failure(
@@ -337,7 +326,7 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "wrapper":
         return match["wrapper"], match["program"]
     if kind == "pattern":
-        return ("=* or /( or /[",)
+        return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
         return "pkill", "-f"
     if kind in ("flag", "operation"):

@@ -19,7 +19,8 @@ from consolidator.memory.calls.blame import SAYS_NOT_FOUND, find_named
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.operation import patched_files
+from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import (
     Segment,
@@ -53,6 +54,7 @@ REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: th
     r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
 NO_MATCHES, POWERSHELL = "shell: no matches found", "shell: powershell"
+NO_SHELL = "no shell"  # of `pkill` that none runs, which so ends none
 KILLED = re.compile(r"\s*(?:Error: )?Exit code 14[34]\b")  # a shell that a signal ended
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
@@ -81,7 +83,7 @@ class TracedCall:
     directory: str | None = None  # absolute, where known
     line: str = ""  # of a shell call, redacted and cut
     segments: list[Segment] = field(default_factory=list)
-    path: str | None = None  # of a file tool
+    path: str | None = None  # of a file tool; of a patch the first file
     headlines: list[Headline] = field(default_factory=list)  # of a failure
     printed: list[str] = field(default_factory=list)  # hashes of error-like lines of a success
     folders: list[str] = field(default_factory=list)  # that the output of a check or commit names
@@ -89,7 +91,7 @@ class TracedCall:
     echoed: str | None = None  # what a task runner printed that it runs
     # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
     # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says; "pkill" where a line
-    # ended its own shell.
+    # ended its own shell; `NO_SHELL`.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -258,7 +260,9 @@ class TraceFold:
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
-        if traced.ok is False and KILLED.match(text) and kills_own_shell(segments):
+        if kills_own_shell(segments) and not runs_in_shell(call.arguments):
+            traced.value = NO_SHELL
+        elif traced.ok is False and KILLED.match(text) and kills_own_shell(segments):
             traced.value = "pkill"
         if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
@@ -285,6 +289,9 @@ class TraceFold:
         traced.directory = place
         arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
         path = next((arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)), None)
+        if path is None and tool_kinds.EDITING_TOOLS.fullmatch(name):
+            path = next(iter(patched_files(call.arguments)), None)
+            path = f"{place}/{path}" if path and place and not is_absolute(path) else path
         traced.path = path[:300] if path else None
         if name in SKILL_TOOLS:
             traced.kind = "skill"

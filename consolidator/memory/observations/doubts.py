@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.installation import KNOWN_NAMES, KNOWN_PACKAGES
 from consolidator.memory.calls.shell import parse_commands
-from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, PLAIN_PROGRAMS, SHELLS, SUBCOMMAND_PROGRAMS
+from consolidator.memory.calls.shell_programs import PACKAGE_MANAGERS, PLAIN_PROGRAMS, SUBCOMMAND_PROGRAMS
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.facts.candidates import REDACTED_MARK
-from consolidator.memory.facts.norms import is_norm
-from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
+from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_norm, is_order, overrides_instructions
 from consolidator.memory.facts.questions.transcript import TranscriptLine
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.text.phrasing import word_set

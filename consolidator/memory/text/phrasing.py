@@ -73,8 +73,7 @@ _LEAD_IN = re.compile(
     r"as i said|(?:just )?so you know|in general|generally|(?:in|for) (?:this|our) (?:repo|project|codebase|"
     r"repository))[\s,:;.!–—-]+"
     r"|(?:no|nope|yes|yeah|yep|i was wrong|that was wrong|my mistake|update|correction|sure|right|great|perfect|note|"
-    r"important|reminder|rule|look|"
-    r"listen|again|first|there|"
+    r"important|reminder|rule|look|listen|again|first|there|"
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
@@ -92,9 +91,7 @@ _NO_APOSTROPHE = re.compile(
 # A name, as one calls somebody, before what is said to them.
 _GREETED_OR_TAGGED = re.compile(
     r"(?:(?:hey|hi|hello|ok|okay|yo|dear)\s+(?!(?:i|we|my|our|you|if|when|please|so|but|and|there|maybe|perhaps|"
-    r"unless)\b)"
-    r"[^\W\d][\w'-]*\s*[,:!]\s*"
-    r"|@[\w.-]+\w[\s,:]+"
+    r"unless)\b)[^\W\d][\w'-]*\s*[,:!]\s*|@[\w.-]+\w[\s,:]+"
     r"|(?-i:(?!(?:Error|Warning|Summary|Result|Output|Status|Update|Question|Answer|Problem|Context|Background|"
     r"Example|Todo|"
     r"Edit|Plan|Goal|Title|Description|Before|After|Then|Expected|Actual|Info|Debug|Log)\b)[A-ZÀ-Þ][a-zà-ÿ'-]+:\s+))"

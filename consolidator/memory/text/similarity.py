@@ -15,13 +15,13 @@ _PAST = re.compile(r"\b(?:was|were|had|did|used to|former\w*|previous\w*|ex|\w{2
 _NAME = re.compile(r"[\w@][\w@./:+#-]*")
 FOREIGN_DENIAL = (  # of languages other than English, where its words are no words of English
     r"[不勿]|禁止|(?<![区區分个個特级級类類])[别別](?![人的处處])|ない|지\s?(?:마|말)|마라|말\s?것|"
-    r"\b(?:не|никогда|não|nunca|jamais|nie|niemals|nicht|keine?[mnrs]?|pas)\b"
+    r"\b(?:не|никогда|n[ãa]o|nunca|jam(?:ais|[aá]s)|nie|niemals|nicht|keine?[mnrs]?|pas)\b"
 )
 _NEGATION = re.compile(
     rf"{FOREIGN_DENIAL}|n['’]t\b|\b(?:no|not|never|none|without|nobody|nothing|neither|nor|cannot|avoid\w*|stop|stopped"
     r"|dislik\w*|hat(?:e|es|ed|ing)|detest\w*|loath\w*|despis\w*|refus\w*|reject\w*|forbid\w*|forbade|ban|bans|banned"
     r"|prohibit\w*|disallow\w*|disabl\w*|against|allergic|lack|lacks|lacking|unable|hardly|barely|rarely|seldom"
-    r"|kein\w*|nicht|nie|ohne|pas|jamais|sans|non|nunca|sin|nao|não|mai)\b",
+    r"|ohne|sans|non|sin|mai)\b",
     re.IGNORECASE,
 )
 _STOP_WORDS = frozenset(

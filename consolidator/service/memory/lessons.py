@@ -10,6 +10,7 @@ from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
+from consolidator.memory.calls.shell_words import program_name
 from consolidator.memory.lessons.lesson import OTHERS, WORKED_CALL, Lesson, read_calls
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
@@ -155,11 +156,18 @@ def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
     """Whether a lesson is about a solution's error, or says the call that resolved it, or what is done about it."""
     fixes: list[dict[str, Any]] = row.body["fixes"]
     resolving, error = str(fixes[0].get("resolving") or "") if fixes else "", _masked(row.headline)
-    signature = row.fingerprint.partition("|")[2]
+    tool, _, signature = row.fingerprint.partition("|")
+    _, is_of_shell, program = tool.partition(":sh:")
+
+    def is_about(lesson: Lesson) -> bool:
+        named, _, reason = str(lesson.match.get("headline", "")).partition(": ")
+        is_others = (
+            is_of_shell and named and program_name(named) not in (program, "shell")
+        )  # two may say the same sentence
+        return not is_others and (error in _masked(lesson.line) or signature == reason)
+
     return any(
-        (resolving and (resolving == lesson.instead or resolving in lesson.line))
-        or error in _masked(lesson.line)
-        or signature == str(lesson.match.get("headline")).partition(": ")[2]
+        (resolving and (resolving == lesson.instead or resolving in lesson.line)) or is_about(lesson)
         for lesson in lessons
         if lesson.key != OTHERS  # that a call is often run does not say what it mends
     )

@@ -119,6 +119,8 @@ def test_that_a_call_is_often_run_does_not_say_what_it_mends() -> None:
     row = cast(SolutionRow, SimpleNamespace(**fields, fingerprint="v1:sh:dune|it is <value>"))
     assert is_said(row, [lesson("dune", "`dune` fails.", match={"headline": "dune: it is <value>"})])
     assert is_said(row, [lesson("tidy", "Format: `dune tidy`.")])
+    others = lesson("nest", "`nest` always fails here (it is untidy).", match={"headline": "nest: it is <value>"})
+    assert not is_said(row, [others])
     assert not is_said(row, [lesson(OTHERS, "Often run here, too: `dune tidy` (9 sessions).")])
 
 
@@ -289,6 +291,7 @@ async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_the
         (["Never push to main.", "Don't ever push to main directly.", "Do not push to the main branch."], 1),
         (["Run the linter before committing.", "Before you commit, always run the linter, please."], 1),
         (["Always deploy the api service to staging.", "Always deploy the web service to staging."], 2),
+        (["Always run the tests before the commit.", "Always commit before running the tests."], 2),
     ],
 )
 async def test_a_wish_in_several_wordings_is_told_once(database: Database, wishes: list[str], count: int) -> None:
@@ -565,7 +568,7 @@ async def test_the_file_of_warnings_holds_what_may_be_told_to_the_owners_agents_
     await write_warnings(database, tmp_path)
     (file,) = (tmp_path / "hooks").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
-    header, _, project, *warnings = file.read_text().splitlines()
+    header, project, *warnings = file.read_text().splitlines()
     assert (header, project) == ("consolidator warnings 1", f"P{SHOP}")
     assert [line.split("\t")[0] for line in warnings] == ["Wrtk"]
     await forget_lesson(database, id)

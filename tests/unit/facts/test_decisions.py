@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import Decision, follow_moved_targets, own_fact_id
 from consolidator.memory.facts.questions.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import (
     apply_refinements,
@@ -18,7 +17,13 @@ from consolidator.memory.facts.reconcile import (
     scope_of,
     unify_refined_values,
 )
-from consolidator.memory.facts.triage import UnclearCandidate, triage_candidates
+from consolidator.memory.facts.triage import (
+    Decision,
+    UnclearCandidate,
+    follow_moved_targets,
+    own_fact_id,
+    triage_candidates,
+)
 from consolidator.models.fact import ExistingFact
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

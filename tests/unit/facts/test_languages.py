@@ -32,6 +32,12 @@ STANDING = [
     "Ne touche jamais aux fichiers générés",
     "Всегда запускай тесты перед коммитом",
     "Никогда не пушь в main",
+    "С этого момента используй uv",
+    "Больше никогда не пушь в main",
+    "N'utilise jamais pip",
+    "Use sempre tabs para indentar",
+    "从现在开始用uv",
+    "每次提交前都要跑测试",
 ]
 ANSWERS = {
     "除了專有名詞, 請用繁體中文回答": "繁體中文",
@@ -44,6 +50,11 @@ ANSWERS = {
     "Antworte bitte auf Deutsch": "Deutsch",
     "Réponds-moi en français": "français",
     "Отвечай по-русски": "по-русски",
+    "Responda sempre em português do Brasil": "português do Brasil",
+    "Responde solo en español": "español",
+    "Bitte immer auf Deutsch antworten": "Deutsch",
+    "Merci de répondre en français": "français",
+    "Отвечай только на русском": "на русском",
 }
 SAYS_NOTHING_LASTING = [
     "请用英文回答客户",
@@ -87,6 +98,18 @@ SAYS_NOTHING_LASTING = [
     "Wir veröffentlichen immer dienstags",
     "Toujours pas de résultat",
     "Всегда падает на старте",
+    "Nunca me respondas en inglés",
+    "Te dije que no respondieras en inglés",
+    "Eu nunca disse para usar pip",
+    "Ich habe nie gesagt, dass du auf Englisch antworten sollst",
+    "Je n'ai jamais dit d'utiliser pip",
+    "Я никогда не говорил использовать pip",
+    "npmを使えとは一度も言っていません",
+    "영어로 답변하라고 한 적 없어요",
+    "我從來沒說過要用英文回答",
+    "以後用不到這個函式",
+    "每次部署前都要等很久",
+    "usa el estilo de siempre",
 ]
 
 
@@ -128,6 +151,7 @@ def test_what_is_pasted_or_quoted_in_another_language_is_nobodys_wish(text: str)
         ("请帮我更新变更日志。谢谢", "请帮我更新变更日志"),
         ("変更履歴も更新してください。", "変更履歴も更新してください"),
         ("Nutze pnpm statt npm", "Nutze pnpm statt npm"),
+        ("No toques los ficheros de migración", "No toques los ficheros de migración"),
         ("Por favor, ejecuta los tests antes de la entrega", "Por favor, ejecuta los tests antes de la entrega"),
     ],
 )
@@ -136,7 +160,10 @@ def test_another_order_is_counted_clause_by_clause(text: str, order: str) -> Non
     assert (candidate.predicate, candidate.value) == ("instruction", order)
 
 
-@pytest.mark.parametrize("text", ["請幫我修改此檔案", "請幫我確認這件事情", "お願いします", "この画面を直してください"])
+@pytest.mark.parametrize(
+    "text",
+    ["請幫我修改此檔案", "請幫我確認這件事情", "이 파일을 수정해 주세요", "お願いします", "この画面を直してください"],
+)
 def test_an_order_that_points_or_names_nothing_is_not_counted(text: str) -> None:
     assert read(text) == []
 

@@ -450,6 +450,9 @@ def test_an_order_is_the_same_whatever_files_it_names_and_however_politely() -> 
         ("run the unit tests before you push", "never run the unit tests before you push"),
         ("keep lines under 80 chars", "keep lines under 120 chars"),
         ("use tabs for indentation", "use spaces for indentation"),
+        ("run tests before commit", "commit before running tests"),
+        ("run tests before commit", "run tests after commit"),
+        ("run the linter before running tests", "before running the linter, run tests"),
     ]:
         assert not is_same_order(first, other)
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.decisions import Decision
 from consolidator.memory.facts.questions.merge_question import SYSTEM, MergeQuestion
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
-from consolidator.memory.facts.triage import CandidateTriage, UnclearCandidate, triage_candidates
+from consolidator.memory.facts.triage import CandidateTriage, Decision, UnclearCandidate, triage_candidates
 from consolidator.models.fact import ExistingFact
 from tests.unit.facts.test_decisions import NOON, make_candidate, make_fact
 

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from consolidator.hooks.warn import concerns
 from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
+from consolidator.memory.lessons.before_call import concerns, correct
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of, quote_pattern
-from consolidator.memory.lessons.telling import answer_failure, unwrap_line, warn_before, warning_words
+from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from tests.unit.lessons.traced import HOME, START, CallLog
 
@@ -300,7 +300,7 @@ def test_a_program_that_a_runner_cannot_start_is_told_with_the_one_that_brings_i
     told = warn_before(lessons, "Bash", {"command": "uv run ty check tests"})
     assert told is not None
     assert (told.text, told.call) == (lesson.line, "uvx ty check")
-    assert unwrap_line(lesson, "uv run ty check tests") is None  # alone it is not there
+    assert correct(lesson.match, "uv run ty check tests") is None  # alone it is not there
 
 
 def test_a_command_is_told_as_it_ran() -> None:
@@ -1205,6 +1205,8 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("cat 'src/(shop)/a.ts' \"src/[slug]/a.ts\"", False),
         ("FILE=src/[slug]/a.ts make; ls src/[a-z]/b src/[slug]/*.ts", False),
         ("(cd src/ && ls); echo $(ls src/) $(pwd)/a", False),
+        ("cat src/[abc].ts src/[abc]/d.ts", False),
+        ("env CI=1 cat src/[user_id]/[[...rest]].ts <<< a", True),
     ]:
         include["tool_input"] = {"command": command}
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
@@ -1225,7 +1227,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         assert told is not None
         assert told.call == "ls -l 'app/(public)'"
         assert answer_failure(lessons, "Bash", {"command": "ls -l *(u)"}, f"zsh:1: {error}") is None
-    for word in ("conf/*.yaml", "(a|b)/c"):
+    for word in ("conf/*.yaml", "(a|b)/c", "src/[abc].ts"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
         assert answer_failure(lessons, "Bash", {"command": command}, UNMATCHED_WORD + word) is None
@@ -1304,6 +1306,34 @@ def test_a_line_that_ends_its_own_shell_is_told_of_unless_one_ever_worked() -> N
     works = [CallLog("s0"), CallLog("s1").run("pkill -f server; make up", "up")]
     write(works[0])
     assert not any(each.warns for each in learn_lessons([log.trace() for log in works]))
+
+
+def test_a_vector_without_a_shell_ends_none() -> None:
+    alone, script = ["pkill", "-f", "server"], ["sh", "-c", "pkill -f server"]
+
+    def write(log: CallLog) -> None:
+        log.call("Bash", {"command": alone}, "", ok=True)
+        log.run("pkill -f server; make up", "Exit code 144", ok=False)
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert lesson.warns  # for what worked had no shell to end
+    for command, is_warned in [(alone, False), (script, True)]:
+        body: dict[str, object] = {"tool_name": "shell", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "shell", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+
+
+def test_files_of_patches_are_edited_as_those_of_edits_are() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(2):
+            patch = "*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch"
+            log.call("apply_patch", patch.format("styles/main.css"), "Done!")
+            log.call("shell", {"command": ["apply_patch", patch.format("styles/cart.css")]}, "Done!")
+            log.run("bun run css:build", "ok").run("git commit -m x", "[main 1]")
+            log.edit(f"src/a{number}.ts").run("git commit -m x", "[main 1]")
+
+    (lesson,) = of_kind(learn(3, write), "follow_up")
+    assert lesson.line == "After a change of `*.css` `bun run css:build` is run (6 of 6 times)."
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from consolidator.memory.facts.candidates import Candidate, trust_tier
-from consolidator.memory.facts.decisions import (
+from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.triage import (
     MAX_REASON_CHARS,
     OPERATIONS,
     Decision,
+    UnclearCandidate,
     decide_onto,
+    has_same_predicate,
+    has_same_subject,
+    has_same_value,
     keep_beside,
+    may_merge,
     own_fact_id,
 )
-from consolidator.memory.facts.reconcile import normalize_value
-from consolidator.memory.facts.triage import UnclearCandidate, has_same_predicate
 from consolidator.memory.text import similarity
 from consolidator.models.fact import ExistingFact
 
@@ -159,16 +162,9 @@ def _checked_decision(
     """Return the decision that a model proposes, if code allows it; add its target to `replaced`, if it replaces it."""
     operation, why = str(proposed["operation"]), " ".join(str(proposed["reason"]).split())[:MAX_REASON_CHARS]
     if operation == "add":
-        rivals = (
-            fact
-            for fact in targets.values()
-            if fact.single_valued
-            and candidate.single_valued
-            and not fact.forgotten
-            and has_same_predicate(candidate, fact)
-        )
-        rival = next(rivals, None)
-        flag = f"another value of {candidate.predicate} is believed: {rival.sentence}" if rival else None
+        believed = [fact for fact in targets.values() if fact.single_valued and not fact.forgotten]
+        rivals = [fact for fact in believed if candidate.single_valued and has_same_predicate(candidate, fact)]
+        flag = f"another value of {candidate.predicate} is believed: {rivals[0].sentence}" if rivals else None
         return Decision(candidate.id, "add", None, model, why, flag and flag[:MAX_REASON_CHARS])
     target = targets.get(str(proposed["target"]).strip()) if proposed["target"] else None
     if target is None:
@@ -186,16 +182,16 @@ def _objection(candidate: Candidate, operation: str, target: ExistingFact, repla
     """Return why an operation is not allowed; None where it is."""
     if target.id in replaced and operation == "refine":
         return "its target was changed by another saying"
-    if candidate.subject.casefold() != target.subject.casefold():
+    if not has_same_subject(candidate, target):
         return "another subject"
-    if not target.forgotten and trust_tier(candidate.trust) != trust_tier(target.trust):
+    if not may_merge(candidate, target):
         return f"a {candidate.trust}'s word beside a {target.trust}'s"
     if operation == "supersede":
         if target.forgotten:
             return "a person does not want its target believed"
         if not (candidate.single_valued and target.single_valued):
             return "both may be true at once"
-        return "the same value" if normalize_value(candidate.value) == normalize_value(target.value) else None
+        return "the same value" if has_same_value(candidate, target) else None
     if similarity.is_negated(candidate.sentence) != similarity.is_negated(target.sentence):
         return "one of them is a denial"
     candidate_text, target_text = f"{candidate.sentence} {candidate.value}", f"{target.sentence} {target.value}"

@@ -21,7 +21,7 @@ from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.operation import failed_symbol
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
-from consolidator.memory.facts.instructions import MAX_MORE_WORDS, is_same_order, limits_of, order_key
+from consolidator.memory.facts.instructions import MAX_MORE_WORDS, hold_alike, is_same_order, order_key, parts_in_time
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
@@ -295,7 +295,7 @@ def _adds_little(fact: FactRow, shorter: FactRow) -> bool:
         return order_key(fact.sentence) == order_key(shorter.sentence)
     return (
         is_negated(fact.sentence) == is_negated(shorter.sentence)
-        and limits_of(fact.sentence) == limits_of(shorter.sentence)
+        and hold_alike(fact.sentence, shorter.sentence)
         and numbers(fact.sentence) == numbers(shorter.sentence)
         and len(words) <= len(others) + MAX_MORE_WORDS
         and all(has_form(word, words) for word in others)
@@ -358,7 +358,8 @@ def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
     for section in sections:
         items = []
         for item in section.items:
-            words = frozenset(query_words(str(item.data["text"])))
+            text = str(item.data["text"])
+            words = frozenset(query_words(text)), parts_in_time(text)
             if item.citation not in seen and words not in seen:
                 items.append(item)
             seen |= {item.citation, words}

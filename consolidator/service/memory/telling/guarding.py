@@ -14,8 +14,9 @@ from ulid import ULID
 from consolidator.database import Database
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.before_call import correct
 from consolidator.memory.lessons.harm import lesson_harm
-from consolidator.memory.lessons.telling import unwrap_line, warn_before
+from consolidator.memory.lessons.telling import warn_before
 from consolidator.memory.lessons.worth import Worth
 from consolidator.models.injection import Correction, InjectionRow
 from consolidator.models.session import SessionRow
@@ -76,7 +77,7 @@ def may_act(row: LessonRow) -> bool:
 def _act(session: SessionRow, row: LessonRow, tool: str, arguments: Any, line: str, text: str) -> Guard:
     """Return what a guard does: the argument that works, what has to run first, or a note beside the result."""
     lesson, note = read_lesson(row), f"{text} [lesson:{row.id}]"
-    better = unwrap_line(lesson, line) if lesson.kind == "always_fails" else lesson.instead
+    better = correct(lesson.match, line) if lesson.kind == "always_fails" else lesson.instead
     values = arguments if isinstance(arguments, dict) else {}
     changed = {name: better if value == line else value for name, value in values.items()}
     if better is None or line not in values.values() or find_harm(tool, changed, session.project):

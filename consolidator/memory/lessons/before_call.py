@@ -1,0 +1,93 @@
+"""Tells by a call's words alone whether a lesson warns of it, and what it is without what never works.
+
+A hook decides so before a call: it loads nothing else, and is rather silent than wrong. What parses the line is
+`telling`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, RUNNERS
+from consolidator.memory.calls.shell_words import (
+    PASSED_ON,
+    command_line,
+    find_patterns,
+    is_read_by_shell,
+    split_commands,
+    unwrap_shells,
+)
+
+_SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
+
+
+def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object]) -> bool:
+    """Tell whether a call never worked or is refused. `match` is that of the lesson; what is not sure is not."""
+    cwd, tool_input, kind = body.get("cwd"), body.get("tool_input"), match.get("kind")
+    if not isinstance(cwd, str) or not isinstance(tool_input, dict):
+        return False
+    if not (cwd + "/").startswith((project + "/", project + "-worktrees/", project + ".worktrees/")):
+        return False
+    if kind == "skill":
+        named = tool_input.get("skill", tool_input.get("command"))
+        return body.get("tool_name") == "Skill" and named == match.get("skill")
+    given = tool_input.get("command")
+    line = command_line(given)
+    if str(body.get("tool_name")).rpartition("__")[2] not in _SHELL_TOOLS or line is None:
+        return False
+    if kind == "pattern":  # a vector's script is read by another shell than the one that was learned of
+        return isinstance(given, str) and bool(find_patterns(given))
+    commands = unwrap_shells(split_commands(line))
+    if (kind == "lone" and (len(commands) != 1 or ">" in line)) or (kind == "pkill" and not is_read_by_shell(given)):
+        return False
+    return any(_is_match(match, words) for words in commands)
+
+
+def correct(match: Mapping[str, str], line: object) -> str | None:
+    """Return a call's line without a wrapper that cannot run its program; None where that is not sure.
+
+    The wrapper goes only from where it begins a command: each other word stays, and so does a document.
+    """
+    if match.get("kind") != "wrapper" or not isinstance(line, str):
+        return None
+    if match["wrapper"].split()[0] in PROVIDERS | RUNNERS.keys():
+        return None  # it brings the program: without it there is none
+    wrapper, program = match["wrapper"].split(), re.escape(match["program"])
+    head, begin, document = line.partition("<<")
+    if "$'" in head or re.search(r'"[^"]*(?:\$\(|`|\$\{[^}"]*")', head):
+        return None  # quotes that `split_commands` does not read as a shell does
+    words = r"\s+".join(map(re.escape, wrapper))
+    corrected = re.sub(rf"\b{words}\s+(?:(?:proxy|--)\s+)?(?={program}(?:[\s;&|)]|$))", "", head)
+    before: list[Sequence[str]] = [*split_commands(line)]
+    begun = [_is_match(match, command) for command in before]
+    after = [c[c.index(match["program"]) :] if is_begun else c for c, is_begun in zip(before, begun, strict=True)]
+    return corrected + begin + document if any(begun) and split_commands(corrected) == after else None
+
+
+def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
+    kind, program = match.get("kind"), match.get("program")
+    operation = str(match.get("operation")).split()
+    if kind == "wrapper":
+        wrapper = str(match.get("wrapper")).split()
+        return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
+    if kind == "program":
+        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # it is not what fails
+        return words[0] == program and not is_runner
+    if kind == "pkill":
+        return words[0] == kind and "-f" in words and not any("[" in word for word in words)
+    if kind == "lone":
+        return words[0] == program and any("." in word or "/" in word for word in words[1:])
+    begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
+    if kind == "operation":
+        return begin == operation
+    if kind == "flag":
+        options = words[1 : words.index("--") if "--" in words else None]
+        named = [word.partition("=")[0] for word in options]
+        return begin == operation and match.get("option") in named
+    return False
+
+
+def _find_run(words: Sequence[str]) -> str | None:
+    """Return what a wrapper runs, of the words after it."""
+    return next((word for word in words if word not in PASSED_ON), None)
