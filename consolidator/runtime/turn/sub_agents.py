@@ -233,17 +233,6 @@ async def cancel_sub_agents(database: Database, parent_id: str) -> None:
         await cancel_sub_agent(database, child.id, "its parent ended")
 
 
-async def start_sub_agent(
-    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, viewer: Viewer = OWNER
-) -> tuple[SessionRow, SpawnResult | None]:
-    """Create a program's sub-agent with its task, which a driver does from now on; a call's id has one.
-
-    Returns it, and what came of it: None while it is at work. Raises as `create_sub_agent` does.
-    """
-    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by="program", viewer=viewer)
-    return child, None if is_unfinished(child) else await read_result(harness.database, child.id)
-
-
 async def read_sub_agent(
     database: Database, session_id: str, *, viewer: Viewer = OWNER
 ) -> tuple[SessionRow, SpawnResult | None]:
