@@ -18,6 +18,8 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from types import UnionType
@@ -70,9 +72,10 @@ def _is_range(value: object) -> bool:
     return _is_number(value.get("after_seq")) and _is_number(value.get("upto_seq"))
 
 
-# The fields of each kind of record, and what they may be: of a type, or what a function takes.
+# The fields of each kind of record, as they are written, and what they may be: of a type, or what a function takes.
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     "columns": {
+        "open_task": str | None,
         "state": dict,
         "config": dict,
         "max_cost": _optional(_is_amount),
@@ -87,7 +90,6 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         "trigger_type": str | None,
         "trigger_id": str | None,
         "completed_at": _optional(_is_time),
-        "open_task": str | None,
     },
     "lineage": {"base_seq": _is_number, "ranges": _is_list_of_ranges},
     "checkpoint": {
@@ -108,11 +110,11 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         "details": dict,
     },
     "chunk": {
+        "after_seq": _optional(_is_number),
         "message_id": str,
         "seq": _is_number,
         "started_seq": _is_number,
         "delta": str,
-        "after_seq": _optional(_is_number),
     },
     "delivery": {
         "message_id": str,
@@ -130,6 +132,8 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         "scratchpad": str | None,
     },
 }
+_LEFT_OUT = ("open_task", "after_seq")  # fields that a line lacks where there is none
+_TIMES, _AMOUNTS = ("completed_at", "created_at", "expires_at", "occurred_at", "sent_at"), ("max_cost", "cost")
 
 
 # What a redacted bundle has as it is: ids that lines refer to, words of ours, and pieces of a text that is redacted as
@@ -168,7 +172,7 @@ class BundleRecord:
     """A line that is no event: something that belongs to the last session."""
 
     kind: str  # a name in _FIELDS
-    values: Mapping[str, Any]
+    values: Mapping[str, Any]  # times and amounts as such
     line: int
 
 
@@ -199,6 +203,14 @@ class BundleWriter:
     def record(self, kind: str, values: Mapping[str, Any]) -> str:
         """Return the line of a record."""
         return self._encode({kind: self._redacted(kind, values)})
+
+    def row(self, kind: str, row: object) -> str:
+        """Return the line of a row that is a record of this kind; times and amounts are texts."""
+        values = {name: getattr(row, name) for name in _FIELDS[kind]}
+        values |= {name: value.isoformat() for name, value in values.items() if isinstance(value, datetime)}
+        values |= {name: str(value) for name, value in values.items() if isinstance(value, Decimal)}
+        left_out = [name for name in _LEFT_OUT if values.get(name) is None]
+        return self.record(kind, {name: value for name, value in values.items() if name not in left_out})
 
     def end(self) -> str:
         """Return the last line."""
@@ -368,7 +380,9 @@ class _BundleReader:
             is_valid = isinstance(value, kind_of) if isinstance(kind_of, (type, UnionType)) else kind_of(value)
             if not is_valid:
                 raise self.refuse(f"a {kind} has no valid {name}")
-        return {name: values.get(name) for name in fields}
+        checked: dict[str, Any] = {name: values.get(name) for name in fields}
+        checked |= {name: parse_timestamp(checked[name]) for name in _TIMES if name in fields}
+        return checked | {name: Decimal(checked[name]) for name in _AMOUNTS if checked.get(name) is not None}
 
     def refuse(self, reason: str) -> ImportRefused:
         """Return the error for the last line that was read."""

@@ -37,7 +37,7 @@ from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS, ResultMode, SpawnRequest
-from consolidator.runtime.turn.sub_agents import read_sub_agent, start_sub_agent
+from consolidator.runtime.turn.sub_agents import create_sub_agent, read_sub_agent
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import bundles, listing
@@ -190,10 +190,9 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     request = SpawnRequest(**named, max_cost=body.max_cost_usd)
 
     async def work(database: Database) -> Answer:
-        row, result = await start_sub_agent(
-            replace(harness, database=database), session_id, request, call_id=call_id, viewer=call.viewer
-        )
-        shown = SubAgent.of(row, result)
+        own = replace(harness, database=database)
+        child = await create_sub_agent(own, session_id, request, call_id=call_id, by="program", viewer=call.viewer)
+        shown = SubAgent.of(*await read_sub_agent(database, child.id))
         if not call.viewer.may("read"):
             shown.text = shown.reason = None
         return call.to_answer(shown, "/v1/sessions/{session_id}/result")

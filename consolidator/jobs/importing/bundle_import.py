@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +22,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
 from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.jobs.importing.intake import Intake, name_author
-from consolidator.models.event import NewEvent, parse_timestamp
+from consolidator.models.event import NewEvent
 from consolidator.models.lineage import CheckpointRow, LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
@@ -228,14 +227,14 @@ class _BundleImport:
             case "view":
                 target.view = values
             case "seed":
-                target.seeds.append({**values, "occurred_at": parse_timestamp(values["occurred_at"])})
+                target.seeds.append(values)
             case "chunk":
                 if (values["after_seq"] or 0) > target.last_seq:  # an event that the bundle does not have before it
                     values = {**values, "after_seq": None}
                 late = target.last_message_seq > values["started_seq"]
                 (target.late_chunks if late else target.chunks).append(values)
             case "delivery":
-                target.deliveries.append({**values, "sent_at": parse_timestamp(values["sent_at"])})
+                target.deliveries.append(values)
         if len(target.chunks) + len(target.late_chunks) + len(target.deliveries) >= _BATCH_ITEMS:
             await self._flush(target)
 
@@ -275,8 +274,11 @@ class _BundleImport:
 
     async def _restore(self, conn: Connection, target: _Target, locked: bundles.LockedImport) -> None:
         await link_imported(conn, target.id)
-        for checkpoint in target.checkpoints:
-            await self._restore_checkpoint(conn, target, checkpoint)
+        for values in target.checkpoints:
+            name = f"{target.id}/{values['seq']}/{values['label']}/{values['created_at'].isoformat()}"
+            checkpoint = CheckpointRow(sessions.imported_session_id("checkpoint", name), target.id, **values)
+            if not checkpoint.has_expired(self.database.clock.now()):
+                await bundles.add_checkpoint(conn, checkpoint)
         if target.view is not None and target.view["upto"] <= locked.head:
             await context.save_view(conn, target.id, target.view)
         if target.seeds:
@@ -285,34 +287,10 @@ class _BundleImport:
         if self.info.redacted and is_exact_here and target.last_seq <= target.head:
             return  # it says less than what is here
         if target.columns is not None:
-            amounts = {
-                name: None if target.columns[name] is None else Decimal(target.columns[name])
-                for name in ("cost", "max_cost")
-            }
             error = target.session.details[native.EXPORTED].get("error")
             columns = {
                 **target.columns,
-                **amounts,
-                "completed_at": parse_timestamp(target.columns["completed_at"]),
                 "details": target.session.details,
                 "error": error if isinstance(error, str) else None,
             }
             await bundles.restore(conn, target.id, columns, head=target.last_seq)
-
-    async def _restore_checkpoint(self, conn: Connection, target: _Target, values: Mapping[str, Any]) -> None:
-        created_at, expires_at = parse_timestamp(values["created_at"]), parse_timestamp(values["expires_at"])
-        assert created_at is not None  # the reader has checked it
-        name = f"{target.id}/{values['seq']}/{values['label']}/{values['created_at']}"
-        checkpoint = CheckpointRow(
-            sessions.imported_session_id("checkpoint", name),
-            target.id,
-            values["seq"],
-            values["label"],
-            values["metadata"],
-            values["delta"],
-            values["fold"],
-            created_at,
-            expires_at,
-        )
-        if not checkpoint.has_expired(self.database.clock.now()):
-            await bundles.add_checkpoint(conn, checkpoint)

@@ -50,31 +50,12 @@ async def apply_change(
 
     Raises what the change's plan raises, and HeadConflict if the session never stands still.
     """
-    planned, appended = await _plan_and_append(conn, session_id, change, principal, now)
+    planned, appended = await plan_and_append(conn, session_id, change, principal, now)
     assert planned is not None
     return planned, appended
 
 
-async def append_with_change(
-    conn: Connection,
-    session_id: str,
-    change: SessionChange,
-    *,
-    principal: str,
-    now: datetime,
-    epoch: int,
-    create_result: CreateResult,
-) -> AppendResult:
-    """Append a tool's result and the change that it asks for, both or neither, in the caller's transaction.
-
-    `create_result` returns the result's event, from what the change answers or else why it was refused.
-    """
-    _, appended = await _plan_and_append(conn, session_id, change, principal, now, epoch, create_result)
-    assert appended is not None
-    return appended
-
-
-async def _plan_and_append(
+async def plan_and_append(
     conn: Connection,
     session_id: str,
     change: SessionChange,
@@ -83,7 +64,11 @@ async def _plan_and_append(
     epoch: int | None = None,
     create_result: CreateResult | None = None,
 ) -> tuple[PlannedChange | None, AppendResult | None]:
-    """Plan a change on a session as it stands, and append it if the session still stands so."""
+    """Plan a change on a session as it stands, and append it if the session still stands so.
+
+    With `create_result` a tool's result comes before it, both or neither: what that returns, given what the change
+    answers or else why it was refused.
+    """
     for _ in range(_MAX_ATTEMPTS):
         session = await sessions.get(conn, session_id)
         planned: PlannedChange | None = None

@@ -28,7 +28,6 @@ from consolidator.models.principal import Role
 from consolidator.runtime.session import budget as money
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
-from consolidator.runtime.session.lease import hold_session
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -101,26 +100,6 @@ async def compact(
         if result is not None and hooks.after:
             await hooks.after(result)
     return result
-
-
-async def compact_on_request(
-    database: Database,
-    session_id: str,
-    *,
-    budget: int,
-    writer: SummaryWriter | None,
-    seconds: float,
-    hooks: CompactionHooks | None = None,
-) -> Compaction | None:
-    """Compact a session because a person asks for it; None if there is nothing worth compacting.
-
-    If a model is to be paid, the session is held meanwhile, with a lease of `seconds`: the next holder takes whatever
-    is reserved for lost. Raises SessionBusy if another process drives the session then.
-    """
-    if writer is None:
-        return await compact(database, session_id, budget=budget, hooks=hooks)
-    async with hold_session(database, session_id, seconds=seconds) as lease:
-        return await compact(database, session_id, budget=budget, writer=writer, epoch=lease.epoch, hooks=hooks)
 
 
 async def _load_plan(

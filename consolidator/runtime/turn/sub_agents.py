@@ -6,13 +6,11 @@ that a call that is made again after a crash goes on with it. What it spends cou
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any, Literal
 
 from consolidator.database import Connection, Database
-from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
+from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.agent import AUTO
 from consolidator.models.event import Event, NewEvent
@@ -33,48 +31,10 @@ from consolidator.store.sessions.lineage import UnfinishedChild
 from consolidator.store.turns import spend
 
 MAX_UNFINISHED = 16  # sub-agents of one session at the same time
-_POLL_SECONDS = 0.2  # between two looks at a sub-agent that another process drives
 _RESULT_BYTES = 1024 * 1024  # of all that a sub-agent did
 _ABANDONED_BATCH = 100
 _GOAL_LENGTH = 500  # characters of a task that the parent's log repeats
 _TRIGGERS: dict[SpawnedBy, str] = {"agent": SPAWN_TOOL, "program": "spawn"}
-Wake = Callable[[Harness, str], Awaitable[StepResult]]
-
-
-async def run_sub_agent(
-    harness: Harness,
-    parent_id: str,
-    request: SpawnRequest,
-    *,
-    call_id: str,
-    by: SpawnedBy,
-    wake: Wake,
-    viewer: Viewer = OWNER,
-) -> SpawnResult:
-    """Return what came of a task: create the sub-agent of this call, or find it, and drive it to its end.
-
-    Raises Forbidden, NotFound, and UsageError for a parent that may have no sub-agent and for tools that it lacks.
-    """
-    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by=by, viewer=viewer)
-    async with harness.sub_agent_slots:
-        while is_unfinished(child):
-            error = await _drive(harness, child.id, wake)
-            if not await finish_sub_agent(harness.database, child.id, error=error):
-                await asyncio.sleep(_POLL_SECONDS)  # another process drives it
-            async with harness.database.connection() as conn:
-                child = await sessions.get(conn, child.id)
-    return await read_result(harness.database, child.id)
-
-
-async def _drive(harness: Harness, child_id: str, wake: Wake) -> str | None:
-    """Wake a sub-agent; return the error that it cannot go on from here, if there is one."""
-    try:
-        result = await wake(harness, child_id)
-    except (SessionBusy, StaleEpoch):
-        return None
-    except ConsolidatorError as error:
-        return str(error)
-    return await find_failure(harness.database, child_id, result)
 
 
 async def find_failure(database: Database, child_id: str, result: StepResult) -> str | None:
@@ -90,7 +50,8 @@ async def create_sub_agent(
 ) -> SessionRow:
     """Return the sub-agent of a call; create it if the call has none. A driver or a wake of it does the task.
 
-    Raises what `run_sub_agent` does, and UsageError for a program's call that had another task before.
+    Raises Forbidden, NotFound, and UsageError for a parent that may have no sub-agent, for tools that it lacks, and for
+    a program's call that had another task before.
     """
     async with harness.database.connection() as conn:
         parent = await get_session(conn, viewer, parent_id, "write")
@@ -270,17 +231,6 @@ async def cancel_sub_agents(database: Database, parent_id: str) -> None:
     """End all sub-agents of a session that ends."""
     for child in await list_unfinished(database, parent_id):
         await cancel_sub_agent(database, child.id, "its parent ended")
-
-
-async def start_sub_agent(
-    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, viewer: Viewer = OWNER
-) -> tuple[SessionRow, SpawnResult | None]:
-    """Create a program's sub-agent with its task, which a driver does from now on; a call's id has one.
-
-    Returns it, and what came of it: None while it is at work. Raises as `create_sub_agent` does.
-    """
-    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by="program", viewer=viewer)
-    return child, None if is_unfinished(child) else await read_result(harness.database, child.id)
 
 
 async def read_sub_agent(

@@ -23,7 +23,7 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.changes import SessionChange, append_with_change
+from consolidator.runtime.session.changes import SessionChange, plan_and_append
 from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.lease import Lease, Steered, open_end
 from consolidator.runtime.session.outcome import Outcome, truncate
@@ -342,15 +342,11 @@ class ToolCallRunner:
             settled = Outcome.failed(refusal) if refusal is not None else replace(changing, content=answer)
             return _result_event(call, settled, deepcopy(self.notes))
 
-        appended = await append_with_change(
-            conn,
-            self.lease.session_id,
-            change,
-            principal=Role.AGENT.value,
-            now=self.harness.database.clock.now(),
-            epoch=self.lease.epoch,
-            create_result=create_result,
+        now = self.harness.database.clock.now()
+        _, appended = await plan_and_append(
+            conn, self.lease.session_id, change, Role.AGENT.value, now, self.lease.epoch, create_result
         )
+        assert appended is not None  # the result is there in any case
         self.lease.open_task, self.to_seq, self.rows = appended.open_task, appended.last_seq, None
 
     async def _append(

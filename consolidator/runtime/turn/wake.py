@@ -26,12 +26,13 @@ from consolidator.runtime.turn.harness import Harness, StepResult, waits_for_dri
 from consolidator.runtime.turn.step import SessionStepper
 from consolidator.runtime.turn.sub_agents import (
     cancel_sub_agent,
+    create_sub_agent,
     find_failure,
     finish_abandoned,
     finish_sub_agent,
     is_unfinished,
     list_unfinished,
-    run_sub_agent,
+    read_result,
 )
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
@@ -40,6 +41,7 @@ from consolidator.telemetry import open_span
 log = logging.getLogger("consolidator.runtime")
 _CONTINUE_REASONS = ("tool_calls", "interrupted")  # finish reasons after which there is more to do at once
 _MAX_CONCURRENT = 4  # sessions
+_POLL_SECONDS = 0.2  # between two looks at a sub-agent that another process drives
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,27 @@ async def spawn_sub_agent(
     by: SpawnedBy = "program",
     viewer: Viewer = OWNER,
 ) -> SpawnResult:
-    """Give a task to a sub-agent of a session, and return what came of it; once for each call's id.
+    """Create the sub-agent of a call, or find it, drive it to its end, and return what came of its task.
 
     Raises Forbidden, NotFound, and UsageError for a parent that may have no sub-agent and for tools that it lacks.
     """
-    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by=by, wake=wake_session, viewer=viewer)
+    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by=by, viewer=viewer)
+    async with harness.sub_agent_slots:
+        while is_unfinished(child):
+            error: str | None = None
+            try:
+                result = await wake_session(harness, child.id)
+            except (SessionBusy, StaleEpoch):
+                pass
+            except ConsolidatorError as refusal:  # it cannot go on from here
+                error = str(refusal)
+            else:
+                error = await find_failure(harness.database, child.id, result)
+            if not await finish_sub_agent(harness.database, child.id, error=error):
+                await asyncio.sleep(_POLL_SECONDS)  # another process drives it
+            async with harness.database.connection() as conn:
+                child = await sessions.get(conn, child.id)
+    return await read_result(harness.database, child.id)
 
 
 async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:

@@ -7,8 +7,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -23,8 +22,7 @@ from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.import_report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.event import ChunkRow, Event, EventRow
-from consolidator.models.lineage import CheckpointRow
-from consolidator.models.session import SeedRow, SessionRow
+from consolidator.models.session import SessionRow
 from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.session.access import find_session
 from consolidator.service.log.export import writable_columns
@@ -34,13 +32,6 @@ from consolidator.store.log.events import Span
 from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions.lineage import load_lineage
 
-_COLUMNS = (  # of a session's row, in their order in a bundle
-    "state", "config", "max_cost", "cost", "turns", "input_tokens", "output_tokens", "cached_tokens", "compactions",
-    "context_window", "labels", "trigger_type", "trigger_id", "completed_at",
-)  # fmt: skip
-_SEED = ("ordinal", "role", "content", "is_new", "occurred_at", "details")
-_CHECKPOINT = ("seq", "label", "metadata", "delta", "fold", "created_at", "expires_at")
-_CHUNK = ("message_id", "seq", "started_seq", "delta")
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -156,7 +147,7 @@ class _SessionExporter:
                 yield line
             after = upto
         for chunk in order.rest():
-            yield writer.record("chunk", _chunk_values(chunk))
+            yield writer.row("chunk", chunk)
 
     async def _companions(self, writer: BundleWriter, names: Mapping[str, str]) -> AsyncIterator[str]:
         """Yield what stands beside the log."""
@@ -175,21 +166,14 @@ class _SessionExporter:
             ]
             yield writer.record("lineage", {"base_seq": session.base_seq, "ranges": ranges})
         if self._is_whole:
-            yield writer.record("columns", self._columns())
+            open_task = None if session.open_task is None else unescape(session.open_task)
+            yield writer.row("columns", replace(session, open_task=open_task))
         for seed in seed_rows:
-            yield writer.record("seed", _values(seed, *_SEED))
+            yield writer.row("seed", seed)
         if view is not None and view.upto <= self._upto:
-            yield writer.record("view", asdict(view))
+            yield writer.row("view", view)
         for checkpoint in points if self._is_whole else ():
-            yield writer.record("checkpoint", _values(checkpoint, *_CHECKPOINT))
-
-    def _columns(self) -> dict[str, Any]:
-        session = self.session
-        values = {} if session.open_task is None else {"open_task": unescape(session.open_task)}
-        values |= {name: getattr(session, name) for name in _COLUMNS}
-        amounts = {name: None if values[name] is None else str(values[name]) for name in ("max_cost", "cost")}
-        completed_at = None if session.completed_at is None else session.completed_at.isoformat()
-        return values | amounts | {"completed_at": completed_at}
+            yield writer.row("checkpoint", checkpoint)
 
     async def _page(self, writer: BundleWriter, order: ChunkOrder, span: Span) -> AsyncIterator[str]:
         """Yield the lines of a span of events, with the chunks and deliveries of the messages that began in it."""
@@ -218,18 +202,12 @@ class _SessionExporter:
         self, writer: BundleWriter, order: ChunkOrder, event: Event, deliveries: Sequence[DeliveryRow]
     ) -> Iterator[str]:
         for chunk in order.before(event):
-            yield writer.record("chunk", _chunk_values(chunk))
+            yield writer.row("chunk", chunk)
         yield writer.event(event)
         for chunk in order.after(event):
-            yield writer.record("chunk", _chunk_values(chunk))
+            yield writer.row("chunk", chunk)
         for delivery in deliveries:
-            yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
-
-
-def _values(row: CheckpointRow | SeedRow | ChunkRow, *names: str) -> dict[str, Any]:
-    """Return some values of a row by their names, times as texts."""
-    values = {name: getattr(row, name) for name in names}
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+            yield writer.row("delivery", delivery)
 
 
 def redact_chunks(chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
@@ -255,11 +233,6 @@ def _spread(text: str, message: Sequence[ChunkRow]) -> Iterator[ChunkRow]:
         else:
             yield replace(chunk, delta=text)
             text = ""
-
-
-def _chunk_values(chunk: ChunkRow) -> dict[str, Any]:
-    placed = {} if chunk.after_seq is None else {"after_seq": chunk.after_seq}
-    return placed | _values(chunk, *_CHUNK)
 
 
 def _split_by_size(rows: Sequence[EventRow]) -> Iterator[list[EventRow]]:

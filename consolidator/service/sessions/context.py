@@ -22,9 +22,10 @@ from consolidator.models.viewer import OWNER, Viewer
 from consolidator.runtime.lineage.children import fold_past
 from consolidator.runtime.session.access import find_session, get_session
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
+from consolidator.runtime.session.lease import hold_session
 from consolidator.runtime.session.routing import compared_model, side_model
 from consolidator.runtime.session.webhooks import webhook_hooks
-from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
+from consolidator.runtime.turn.compaction import SummaryWriter, compact
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.memory import injections
@@ -166,23 +167,26 @@ async def compact_session(
     by_model: bool = True,
     viewer: Viewer = OWNER,
 ) -> Compaction | None:
-    """Replace the older part of a session's contexts by a summary; None where there is too little to compact."""
+    """Replace the older part of a session's contexts by a summary; None where there is too little to compact.
+
+    Raises SessionBusy where a model is to be paid and another process drives the session.
+    """
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
         model, *why = side_model(None, settings, session, prompt_tokens=0)
-        writer = None
+        writer = epoch = None
         if by_model and model:
             client = create_client(settings)
             stack.push_async_callback(client.close)
             writer = SummaryWriter(client, model, *why)
+            # The session is held meanwhile: its next holder takes whatever is reserved for lost.
+            holding = hold_session(database, session.id, seconds=settings.session_lease_seconds)
+            epoch = (await stack.enter_async_context(holding)).epoch
         compared = compared_model(settings, session) or ""
         tokens = _budget(session, "compacted", compared, budget or session.config.get("budget"))
-        seconds = settings.session_lease_seconds
         hooks = webhook_hooks(settings, session)
-        return await compact_on_request(
-            database, session.id, budget=tokens, writer=writer, seconds=seconds, hooks=hooks
-        )
+        return await compact(database, session.id, budget=tokens, writer=writer, epoch=epoch, hooks=hooks)
 
 
 async def list_compactions(database: Database, session_name: str) -> list[Event]:

@@ -49,7 +49,7 @@ def model() -> Iterator[ModelServer]:
 def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service that drives sessions with the stand-in model."""
     folder: Path = tmp_path_factory.mktemp("spawn")
-    with serve(module_dsn, folder, "--tools", "scratchpad", **use_model(model), **MODELS) as server:
+    with serve(module_dsn, folder, "--tools", "scratchpad", **use_model(model) | MODELS) as server:
         yield server
 
 
@@ -113,7 +113,7 @@ def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
     unnamed = api.open_session("plain:web:mara")
     owner.post(f"/sessions/{unnamed}/messages", json={"text": "hello"}).raise_for_status()
     row = wait_for(owner, f"/sessions/{unnamed}", lambda found: found["turns"] == 1)
-    assert (row["model"], row["context_window"]) == ("gpt-4o-mini", 128_000)
+    assert (row["model"], row["context_window"]) == ("gpt-4o", 128_000)
     result = wait_result(owner, spawn(owner, parent_id, "count the sheep"))
     assert (result["status"], result["text"]) == ("ok", "done: count the sheep")
     asked = [

@@ -22,7 +22,8 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.session.creation import SessionArguments, SessionRequest, open_session
-from consolidator.runtime.turn.compaction import SummaryWriter, compact, compact_on_request
+from consolidator.runtime.turn.compaction import SummaryWriter, compact
+from consolidator.service.sessions import context
 from consolidator.service.sessions.context import compact_session
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -177,7 +178,7 @@ async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database,
 
 
 async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_is_woken_meanwhile(
-    database: Database, settings: Settings, server: ModelServer
+    database: Database, settings: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await log_long_session(database)
     refused: list[Exception] = []
@@ -191,13 +192,9 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
                     refused.append(error)
             return await super().send(request)
 
-    client = WakingClient(server.url, "key", 10)
-    try:
-        compaction = await compact_on_request(
-            database, "one", budget=3000, writer=SummaryWriter(client, "gpt-4o-mini"), seconds=60
-        )
-    finally:
-        await client.close()
+    monkeypatch.setattr(context, "create_client", lambda _: WakingClient(server.url, "key", 10))
+    configured = settings.model_copy(update={"model": "gpt-4o-mini"})
+    compaction = await compact_session(database, configured, "one", budget=3000)
     assert compaction is not None
     assert len(refused) == 1
     (paid,) = await query_rows(database, "select cost, reserved, output_tokens from spend")
