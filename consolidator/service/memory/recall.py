@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from consolidator.memory.recall.relevance import (
 )
 from consolidator.memory.text.similarity import word_overlap
 from consolidator.memory.text.words import query_words, split_words, word_key
+from consolidator.models import PEOPLE_ONLY
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
@@ -90,24 +91,7 @@ SAID_WEIGHT = 3.0  # of persons' turns, as often as vectors of all count: agents
 FACT_VECTORS, TURN_VECTORS, SAID_VECTORS = "vectors of a fact", "vectors", "vectors of persons' words"  # of channels
 NOTHING_KNOWN = "nothing known"
 ACCEPTED_PLAN = re.compile(r"Plan: .* -> accepted")
-
-
-@dataclass(frozen=True, slots=True)
-class RecallResult:
-    """What memory knows about a query: a block for a prompt, and the same as items."""
-
-    block: str
-    items: list[RecallItem]
-    unmatched_facts: int = 0  # facts known in the project, where nothing matches; one more than MAX_FEW_FACTS: or more
-
-    @property
-    def miss(self) -> str:
-        """What is said where there is no block."""
-        return describe_miss(self.unmatched_facts, MAX_FEW_FACTS) if self.unmatched_facts else NOTHING_KNOWN
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {"block": self.block, "items": [item.as_json() for item in self.items]}
+Occasion = Literal["question", "message", "page"]  # somebody asks, it is told with a message, or a page shows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,63 +108,26 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a query: the block, its items, what the budget left out, and the ranking that it is made of."""
+class RecallResult:
+    """What memory knows about a query: a block for a prompt, the same as items, and what these were chosen from."""
 
     block: str
     items: list[RecallItem]
-    left_out: list[RecallItem]
-    ranked: Ranked
-    unmatched_facts: int = 0
+    left_out: list[RecallItem] = field(repr=False, compare=False, metadata={PEOPLE_ONLY: True})  # by the budget
+    ranked: Ranked = field(repr=False, compare=False, metadata={PEOPLE_ONLY: True})
+    unmatched_facts: int = 0  # facts known in the project, where nothing matches; one more than MAX_FEW_FACTS: or more
 
+    @property
+    def miss(self) -> str:
+        """What is said where there is no block."""
+        return describe_miss(self.unmatched_facts, MAX_FEW_FACTS) if self.unmatched_facts else NOTHING_KNOWN
 
-class RecallOptions(TypedDict, total=False):
-    """How a query is answered, and to whom."""
-
-    token_budget: int
-    limit: int  # items
-    settings: Settings | None  # that may name an embedding model
-    viewer: Viewer
-    is_asked: bool  # False: nobody asked, it is told with a message
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"block": self.block, "items": [item.as_json() for item in self.items]}
 
 
 async def recall(
-    database: Database, query: str, scope: MemoryScope = MemoryScope(), **options: Unpack[RecallOptions]
-) -> RecallResult:
-    """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
-
-    Where the best of these facts and turns have too few of the query's words to be about it, all facts of a project
-    that has few, if somebody asked (`is_asked`); else nothing.
-    For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
-    project, only what rests on that project's sessions alone; without either, everything.
-
-    Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
-    """
-    answer = await answer_query(database, query, scope, **options)
-    if database.access != "reader":
-        async with database.transaction(flushed=False) as conn:
-            await index.count_recalls(
-                conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
-            )
-    return RecallResult(answer.block, answer.items, answer.unmatched_facts)
-
-
-async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
-    """Return what `recall` prints for a plain question in a directory; "" where a model would have to be asked."""
-    if static_vectors.embedding_name(settings) not in (None, static_vectors.NAME):
-        return ""
-    place = await find_project(database, directory)
-    result = await recall(database, query, MemoryScope(None, place), settings=settings)
-    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
-
-
-def describe_nothing(result: RecallResult, place: str | None) -> str:
-    """Return what is said where nothing is known or matches, in a project or anywhere."""
-    hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
-    return f"{result.miss}{hint}"
-
-
-async def answer_query(
     database: Database,
     query: str,
     scope: MemoryScope = MemoryScope(),
@@ -189,10 +136,19 @@ async def answer_query(
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
     viewer: Viewer = OWNER,
-    is_asked: bool = True,
-) -> Answer:
-    """Return what `recall` answers, with what it is made of; nothing is counted as recalled."""
-    query = redact(query)
+    occasion: Occasion = "question",
+) -> RecallResult:
+    """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
+
+    Where the best of these facts and turns have too few of the query's words to be about it, all facts of a project
+    that has few, unless it is for a message, which need not ask anything; else nothing.
+    For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
+    project, only what rests on that project's sessions alone; without either, everything.
+
+    Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
+    Its facts are counted as recalled, but on a page, which no agent reads.
+    """
+    query, is_asked = redact(query), occasion != "message"
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
@@ -221,7 +177,26 @@ async def answer_query(
     block = render_block(note, [Section("", ordered)], token_budget)
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
-    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+    if occasion != "page" and database.access != "reader":
+        async with database.transaction(flushed=False) as conn:
+            recalled = [item.data["id"] for item in items if item.kind == "fact"]
+            await index.count_recalls(conn, recalled, database.clock.now())
+    return RecallResult(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+
+
+async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
+    """Return what `recall` prints for a plain question in a directory; "" where a model would have to be asked."""
+    if static_vectors.embedding_name(settings) not in (None, static_vectors.NAME):
+        return ""
+    place = await find_project(database, directory)
+    result = await recall(database, query, MemoryScope(None, place), settings=settings)
+    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
+
+
+def describe_nothing(result: RecallResult, place: str | None) -> str:
+    """Return what is said where nothing is known or matches, in a project or anywhere."""
+    hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
+    return f"{result.miss}{hint}"
 
 
 def _is_related(item: RecallItem, ranked: Ranked) -> bool:
@@ -416,7 +391,7 @@ async def recall_for_message(
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
     scope = MemoryScope(session.agent, session.project, person)
-    result = await recall(database, message, scope, settings=settings, viewer=viewer, is_asked=False)
+    result = await recall(database, message, scope, settings=settings, viewer=viewer, occasion="message")
     return result.block or None
 
 
