@@ -22,8 +22,6 @@ from consolidator.memory.recall.block import (
     NOTE,
     RECORD_OF,
     Channel,
-    RecalledFact,
-    RecalledTurn,
     RecallItem,
     Section,
     call_item,
@@ -50,6 +48,7 @@ from consolidator.memory.recall.relevance import (
 from consolidator.memory.text.similarity import word_overlap
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models import PEOPLE_ONLY
+from consolidator.models.digest import RecalledFact, TurnRow
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
@@ -100,7 +99,7 @@ class Ranked:
 
     items: list[RecallItem]
     has_answer: bool
-    turns: Sequence[RecalledTurn] = ()
+    turns: Sequence[TurnRow] = ()
     facts: Sequence[RecalledFact] = ()
     channels: Sequence[Channel] = ()
     question: PromptWords = field(default_factory=lambda: PromptWords({}, 1.0))
@@ -292,26 +291,16 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     return nearest[:MAX_NEAREST]
 
 
-def _is_short_word(turn: RecalledTurn) -> bool:
+def _is_short_word(turn: TurnRow) -> bool:
     """Tell whether a person said a turn, in few words that ask nothing and name no plan that was accepted."""
     is_own = not (str(turn.speaker or "").startswith(RECORD_OF) or ACCEPTED_PLAN.fullmatch(turn.text))
     return is_own and len(turn.text) <= MAX_NEAR_CHARS and not looks_like_question(turn.text)
 
 
-def _count_observed(row: FactRow | index.ProvenFactRow) -> int:
-    """Return by how many sessions an observation was shown; one that a session's results prove counts as two."""
-    if row.kind != "observation" or row.trust != "agent":
-        return 0
-    return max(row.sessions, 2) if row.confidence == "explicit" else row.sessions
-
-
 def listed_fact_item(row: FactRow) -> RecallItem:
     """Return the line of a fact that no search found."""
-    observed = _count_observed(row)
-    recalled = RecalledFact(
-        0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to, observed=observed
-    )
-    return fact_item(recalled, 0.0)
+    said = (row.kind, row.confidence, row.trust)
+    return fact_item(RecalledFact(0, row.id, row.sentence, *said, row.valid_from, row.valid_to, row.sessions), 0.0)
 
 
 async def _without_hostile_commands(database: Database, items: Sequence[RecallItem]) -> list[RecallItem]:
@@ -527,7 +516,7 @@ def _rank_hits(
 
 async def load_documents(
     conn: Connection, channels: Sequence[Channel], peer: str | None = None, project: str | None = None
-) -> tuple[list[RecalledTurn], list[RecalledFact]]:
+) -> tuple[list[TurnRow], list[RecalledFact]]:
     """Return the documents of some channels that still exist, and the turns that prove the best facts among them.
 
     For a peer only those that this person may see, for a project only those of its sessions alone, whatever the
@@ -536,44 +525,24 @@ async def load_documents(
     numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
     for channel in channels:
         numbers[channel.kind].update(channel.scores)
-    fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
-    turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
+    facts = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
+    turns = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
     is_cut = peer is not None or project is not None
-    if is_cut and fact_rows:
-        visible = await find_reached_facts(conn, [row.id for row in fact_rows], peer=peer, project=project)
-        fact_rows = [row for row in fact_rows if row.id in visible]
-    proofs = loads(f"[{','.join(row.proofs for row in fact_rows)}]")  # each by itself takes three times as long
-    turns, facts = [_recalled_turn(row) for row in turn_rows], list(map(_recalled_fact, fact_rows, proofs))
+    if is_cut and facts:
+        visible = await find_reached_facts(conn, [fact.id for fact in facts], peer=peer, project=project)
+        facts = [fact for fact in facts if fact.id in visible]
+    proofs = loads(f"[{','.join(fact.proofs for fact in facts)}]")  # each by itself takes three times as long
+    facts = [replace(fact, events=_list_events(proven)) for fact, proven in zip(facts, proofs, strict=True)]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
-        turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
+        turns += await index.load_turns_of_events(conn, hidden)
     if is_cut:
-        own = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
+        own = {turn.session_id for turn in turns} | {session for fact in facts for session, _ in fact.events}
         own = await find_reached_sessions(conn, own, peer=peer, project=project)
-        turns = [turn for turn in turns if turn.event[0] in own]
+        turns = [turn for turn in turns if turn.session_id in own]
         facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts
 
 
-def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
-    return RecalledTurn(
-        row.id, (row.session_id, row.seq), row.role, row.speaker, row.text, row.occurred_at, row.announces
-    )
-
-
-def _recalled_fact(row: index.ProvenFactRow, proofs: Sequence[tuple[str, int, list[int]]]) -> RecalledFact:
-    return RecalledFact(
-        number=row.number,
-        id=row.id,
-        sentence=row.sentence,
-        trust=row.trust,
-        valid_from=row.valid_from,
-        events=tuple({(session, seq): None for session, first, further in proofs for seq in (first, *further)}),
-        times_recalled=row.recalled,
-        last_used_at=row.last_used_at,
-        valid_to=row.valid_to,
-        steers_succeeded=row.steers_succeeded,
-        steers_failed=row.steers_failed,
-        searched=row.searched,
-        observed=_count_observed(row),
-        says_since=row.says_since,
-    )
+def _list_events(proofs: Sequence[tuple[str, int, list[int]]]) -> tuple[tuple[str, int], ...]:
+    """Return the events of the candidates that prove a fact, each once."""
+    return tuple({(session, seq): None for session, first, further in proofs for seq in (first, *further)})
