@@ -1,4 +1,4 @@
-"""What is stored of a session for merges and recall: its digest, errors and turns; and the merged scopes."""
+"""What is stored of a session for merges and recall: its digest, errors, turns and facts; and the merged scopes."""
 
 from __future__ import annotations
 
@@ -66,18 +66,59 @@ class ScopeStateRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeRow:
-    """A row of `episode`: the text of one turn as it is searched, redacted and bounded."""
+class TurnRow:
+    """A turn as recall ranks and shows it: redacted and bounded."""
 
-    id: int
+    number: int  # of the document in the index
     session_id: str
     seq: int
-    scope: int
-    role: str
+    role: str  # user | assistant
     speaker: str | None
-    text: str
+    text: str  # of a turn that was found, at most 2,000 characters
     occurred_at: datetime
-    announces: bool
+    announces: bool  # what an agent does next
+
+    @property
+    def event(self) -> tuple[str, int]:
+        """The session and seq of what was said."""
+        return self.session_id, self.seq
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow(TurnRow):
+    """A row of `episode`: a turn, and the scope in which it is searched."""
+
+    scope: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledFact:
+    """A fact as recall ranks and shows it."""
+
+    number: int  # of the document in the index
+    id: str
+    sentence: str
+    kind: str
+    confidence: str
+    trust: str
+    valid_from: datetime
+    valid_to: datetime | None
+    sessions: int
+    steers_succeeded: int = 0  # steers that said it, after which the task succeeded
+    steers_failed: int = 0
+    recalled: int = 0  # how often
+    says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
+    last_used_at: datetime | None = None  # when it was last said or recalled; None where a person stated it
+    proofs: str = "[]"  # JSON: [session id, seq, further seqs there] of each candidate that proves it
+    searched: str = ""  # the text that is indexed: the sentence, its predicate and kind
+    events: tuple[tuple[str, int], ...] = ()  # that prove it, as `proofs` has them
+
+    @property
+    def observed(self) -> int:
+        """Of an observation: by how many sessions it was shown; one that a session's results prove counts as two."""
+        if self.kind != "observation" or self.trust != "agent":
+            return 0
+        return max(self.sessions, 2) if self.confidence == "explicit" else self.sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
             if number % NUMBERS_PER_BLOCK == 0:  # a session's first episode, or the first after a full block
                 number = head.block * NUMBERS_PER_BLOCK
             row = EpisodeRow(
-                id=number,
+                number=number,
                 session_id=session.id,
                 seq=episode.seq,
                 scope=scope.number,

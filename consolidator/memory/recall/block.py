@@ -15,6 +15,7 @@ from typing import Any
 
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.memory.text.markers import RECALL_BEGIN, RECALL_END, escape_markers
+from consolidator.models.digest import RecalledFact, TurnRow
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.models.solution import SolutionRow
 
@@ -43,39 +44,6 @@ def describe_miss(facts: int, most: int) -> str:
         f"more than {most} facts are" if facts > most else "1 fact is" if facts == 1 else f"{facts or 'no'} facts are"
     )
     return f"Nothing matched the question; {count} known here"
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledTurn:
-    """A turn that a channel found."""
-
-    number: int  # of the document in the index
-    event: EventRef
-    role: str  # user | assistant
-    speaker: str | None
-    text: str
-    occurred_at: datetime
-    announces: bool = False  # what an agent does next
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledFact:
-    """A fact that a channel found, with the events that prove it."""
-
-    number: int  # of the document in the index
-    id: str
-    sentence: str
-    trust: str
-    valid_from: datetime
-    events: tuple[EventRef, ...]
-    times_recalled: int = 0
-    last_used_at: datetime | None = None  # when it was last said or recalled; None where a person stated it
-    valid_to: datetime | None = None
-    steers_succeeded: int = 0  # steers that said it, after which the task succeeded
-    steers_failed: int = 0
-    searched: str = ""  # the text that is indexed: the sentence, its predicate and kind
-    observed: int = 0  # of an observation: by how many sessions it was shown since it was last said to be over
-    says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +99,7 @@ def observation_item(item: RecallItem) -> RecallItem:
     return replace(item, line=f"- {_quoted(item.data['text'])} [fact:{short_id(item.data['id'])}]")
 
 
-def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
+def turn_item(turn: TurnRow, score: float) -> RecallItem:
     """Return the item of a turn: who said what, and when."""
     citation = f"[{turn.event[0]}:{turn.event[1]}]"
     line = _turn_line(turn.occurred_at, turn.speaker or turn.role, turn.text, citation)

@@ -13,18 +13,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from consolidator.memory.recall.block import (
-    Channel,
-    EventRef,
-    RecalledFact,
-    RecalledTurn,
-    RecallItem,
-    fact_item,
-    turn_item,
-)
+from consolidator.memory.recall.block import Channel, EventRef, RecallItem, fact_item, turn_item
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.relevance import PromptWords
 from consolidator.memory.text.words import split_words
+from consolidator.models.digest import RecalledFact, TurnRow
 
 MIN_SHARE = 0.1  # of the best score: what has less is not relevant
 _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
@@ -56,7 +49,7 @@ def scale_to_range(found: Sequence[tuple[int, float]], others: Sequence[tuple[in
 
 
 def fuse_channels(
-    turns: Sequence[RecalledTurn],
+    turns: Sequence[TurnRow],
     facts: Sequence[RecalledFact],
     channels: Sequence[Channel],
     *,
@@ -67,7 +60,7 @@ def fuse_channels(
     if not turns and not facts:
         return []
     newest, proving, of_facts = _newest_of(turns, facts), _find_proving(facts), _score_facts(channels)
-    summed: list[tuple[float, RecalledTurn | RecalledFact]] = [
+    summed: list[tuple[float, TurnRow | RecalledFact]] = [
         *((sum(_shares_of(turn, channels, proving).values()), turn) for turn in turns),
         *((of_facts.get(fact.number, 0.0), fact) for fact in facts),
     ]
@@ -81,24 +74,24 @@ def fuse_channels(
         (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
     )
     return [
-        turn_item(document, score) if isinstance(document, RecalledTurn) else fact_item(document, score)
+        turn_item(document, score) if isinstance(document, TurnRow) else fact_item(document, score)
         for score, document in relevant[:limit]
     ]
 
 
-def _sort_key(document: RecalledTurn | RecalledFact) -> tuple[int, Sequence[EventRef], str]:
+def _sort_key(document: TurnRow | RecalledFact) -> tuple[int, Sequence[EventRef], str]:
     """Return what orders documents of the same score: facts first."""
-    if isinstance(document, RecalledTurn):
+    if isinstance(document, TurnRow):
         return 1, (document.event,), ""
     return 0, document.events, document.id
 
 
 def _shares_of(
-    document: RecalledTurn | RecalledFact, channels: Sequence[Channel], proving: Mapping[EventRef, Sequence[int]]
+    document: TurnRow | RecalledFact, channels: Sequence[Channel], proving: Mapping[EventRef, Sequence[int]]
 ) -> dict[str, float]:
     """Return what each channel adds to a document's score, by its name; to a turn also by the facts that it proves."""
-    is_turn = isinstance(document, RecalledTurn)
-    proven = proving.get(document.event, ()) if isinstance(document, RecalledTurn) else (document.number,)
+    is_turn = isinstance(document, TurnRow)
+    proven = proving.get(document.event, ()) if isinstance(document, TurnRow) else (document.number,)
     counted = [channel for channel in channels if is_turn or channel.kind == FACT]
     total = sum(channel.weight for channel in counted)
     shares: dict[str, float] = {}
@@ -130,7 +123,7 @@ def _find_proving(facts: Sequence[RecalledFact]) -> dict[EventRef, list[int]]:
 
 
 def find_hidden_events(
-    turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact], channels: Sequence[Channel], limit: int
+    turns: Sequence[TurnRow], facts: Sequence[RecalledFact], channels: Sequence[Channel], limit: int
 ) -> list[EventRef]:
     """Return the events that prove the best facts, where no channel found their turns."""
     scores = _score_facts(channels)
@@ -139,22 +132,20 @@ def find_hidden_events(
     return sorted({event for fact in best for event in fact.events} - found)
 
 
-def _newest_of(turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact]) -> datetime:
+def _newest_of(turns: Sequence[TurnRow], facts: Sequence[RecalledFact]) -> datetime:
     """Return the moment that recency is counted from: that of the newest document, of which there must be one."""
     return max([turn.occurred_at for turn in turns] + [fact.valid_from for fact in facts])
 
 
-def _factors_of(
-    document: RecalledTurn | RecalledFact, newest: datetime, query_words: Collection[str]
-) -> dict[str, float]:
+def _factors_of(document: TurnRow | RecalledFact, newest: datetime, query_words: Collection[str]) -> dict[str, float]:
     """Return the factors of a document's score by name; they are small, so that the score decides first."""
-    at = document.occurred_at if isinstance(document, RecalledTurn) else document.valid_from
+    at = document.occurred_at if isinstance(document, TurnRow) else document.valid_from
     recency = 1 + _RECENCY_WEIGHT * math.exp(-max((newest - at).total_seconds(), 0) / 86_400 / _RECENCY_DAYS)
-    if isinstance(document, RecalledTurn):
+    if isinstance(document, TurnRow):
         is_named = document.speaker is not None and not set(split_words(document.speaker)).isdisjoint(query_words)
         trust = 1.0 if document.role == "user" else _TRUST_WEIGHT["agent"] * (1 - _ANNOUNCED * document.announces)
         return {"recency": recency, "trust": trust, "speaker": 1 + _SPEAKER_BOOST * is_named}
-    use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
+    use = 1 + _USE_WEIGHT * min(math.log1p(document.recalled) / 5, 1)
     if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:
         use *= _UNUSED_WEIGHT
     succeeded, failed = document.steers_succeeded, document.steers_failed  # a few of them tell little
@@ -174,7 +165,7 @@ class Reason:
 
 def explain_items(
     items: Sequence[RecallItem],
-    turns: Sequence[RecalledTurn],
+    turns: Sequence[TurnRow],
     facts: Sequence[RecalledFact],
     channels: Sequence[Channel],
     question: PromptWords,
@@ -184,7 +175,7 @@ def explain_items(
     if not items:
         return {}
     newest, proving = _newest_of(turns, facts), _find_proving(facts)
-    documents: dict[object, RecalledTurn | RecalledFact] = {fact.id: fact for fact in facts}
+    documents: dict[object, TurnRow | RecalledFact] = {fact.id: fact for fact in facts}
     documents |= {turn.event: turn for turn in turns}
     reasons = {}
     for item in items:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from consolidator.memory.recall.block import (
     NOTE,
     RECORD_OF,
     Channel,
-    RecalledFact,
-    RecalledTurn,
     RecallItem,
     Section,
     call_item,
@@ -49,6 +47,8 @@ from consolidator.memory.recall.relevance import (
 )
 from consolidator.memory.text.similarity import word_overlap
 from consolidator.memory.text.words import query_words, split_words, word_key
+from consolidator.models import PEOPLE_ONLY
+from consolidator.models.digest import RecalledFact, TurnRow
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
@@ -90,14 +90,30 @@ SAID_WEIGHT = 3.0  # of persons' turns, as often as vectors of all count: agents
 FACT_VECTORS, TURN_VECTORS, SAID_VECTORS = "vectors of a fact", "vectors", "vectors of persons' words"  # of channels
 NOTHING_KNOWN = "nothing known"
 ACCEPTED_PLAN = re.compile(r"Plan: .* -> accepted")
+Occasion = Literal["question", "message", "page"]  # somebody asks, it is told with a message, or a page shows it
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Facts and turns, the best first, whether they may answer the query, and what that rests on."""
+
+    items: list[RecallItem]
+    has_answer: bool
+    turns: Sequence[TurnRow] = ()
+    facts: Sequence[RecalledFact] = ()
+    channels: Sequence[Channel] = ()
+    question: PromptWords = field(default_factory=lambda: PromptWords({}, 1.0))
+    words: Sequence[str] = ()  # of the query
 
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """What memory knows about a query: a block for a prompt, and the same as items."""
+    """What memory knows about a query: a block for a prompt, the same as items, and what these were chosen from."""
 
     block: str
     items: list[RecallItem]
+    left_out: list[RecallItem] = field(repr=False, compare=False, metadata={PEOPLE_ONLY: True})  # by the budget
+    ranked: Ranked = field(repr=False, compare=False, metadata={PEOPLE_ONLY: True})
     unmatched_facts: int = 0  # facts known in the project, where nothing matches; one more than MAX_FEW_FACTS: or more
 
     @property
@@ -110,77 +126,7 @@ class RecallResult:
         return {"block": self.block, "items": [item.as_json() for item in self.items]}
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Facts and turns, the best first, whether they may answer the query, and what that rests on."""
-
-    items: list[RecallItem]
-    has_answer: bool
-    turns: Sequence[RecalledTurn] = ()
-    facts: Sequence[RecalledFact] = ()
-    channels: Sequence[Channel] = ()
-    question: PromptWords = field(default_factory=lambda: PromptWords({}, 1.0))
-    words: Sequence[str] = ()  # of the query
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a query: the block, its items, what the budget left out, and the ranking that it is made of."""
-
-    block: str
-    items: list[RecallItem]
-    left_out: list[RecallItem]
-    ranked: Ranked
-    unmatched_facts: int = 0
-
-
-class RecallOptions(TypedDict, total=False):
-    """How a query is answered, and to whom."""
-
-    token_budget: int
-    limit: int  # items
-    settings: Settings | None  # that may name an embedding model
-    viewer: Viewer
-    is_asked: bool  # False: nobody asked, it is told with a message
-
-
 async def recall(
-    database: Database, query: str, scope: MemoryScope = MemoryScope(), **options: Unpack[RecallOptions]
-) -> RecallResult:
-    """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
-
-    Where the best of these facts and turns have too few of the query's words to be about it, all facts of a project
-    that has few, if somebody asked (`is_asked`); else nothing.
-    For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
-    project, only what rests on that project's sessions alone; without either, everything.
-
-    Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
-    """
-    answer = await answer_query(database, query, scope, **options)
-    if database.access != "reader":
-        async with database.transaction(flushed=False) as conn:
-            await index.count_recalls(
-                conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
-            )
-    return RecallResult(answer.block, answer.items, answer.unmatched_facts)
-
-
-async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
-    """Return what `recall` prints for a plain question in a directory; "" where a model would have to be asked."""
-    if static_vectors.embedding_name(settings) not in (None, static_vectors.NAME):
-        return ""
-    place = await find_project(database, directory)
-    result = await recall(database, query, MemoryScope(None, place), settings=settings)
-    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
-
-
-def describe_nothing(result: RecallResult, place: str | None) -> str:
-    """Return what is said where nothing is known or matches, in a project or anywhere."""
-    hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
-    return f"{result.miss}{hint}"
-
-
-async def answer_query(
     database: Database,
     query: str,
     scope: MemoryScope = MemoryScope(),
@@ -189,10 +135,19 @@ async def answer_query(
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
     viewer: Viewer = OWNER,
-    is_asked: bool = True,
-) -> Answer:
-    """Return what `recall` answers, with what it is made of; nothing is counted as recalled."""
-    query = redact(query)
+    occasion: Occasion = "question",
+) -> RecallResult:
+    """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
+
+    Where the best of these facts and turns have too few of the query's words to be about it, all facts of a project
+    that has few, unless it is for a message, which need not ask anything; else nothing.
+    For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
+    project, only what rests on that project's sessions alone; without either, everything.
+
+    Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
+    Its facts are counted as recalled, but on a page, which no agent reads.
+    """
+    query, is_asked = redact(query), occasion != "message"
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
@@ -221,7 +176,26 @@ async def answer_query(
     block = render_block(note, [Section("", ordered)], token_budget)
     text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
-    return Answer(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+    if occasion != "page" and database.access != "reader":
+        async with database.transaction(flushed=False) as conn:
+            recalled = [item.data["id"] for item in items if item.kind == "fact"]
+            await index.count_recalls(conn, recalled, database.clock.now())
+    return RecallResult(text, items, [item for item in ordered if item.citation not in shown], ranked, unmatched)
+
+
+async def answer_in_words(database: Database, settings: Settings, query: str, directory: PurePath) -> str:
+    """Return what `recall` prints for a plain question in a directory; "" where a model would have to be asked."""
+    if static_vectors.embedding_name(settings) not in (None, static_vectors.NAME):
+        return ""
+    place = await find_project(database, directory)
+    result = await recall(database, query, MemoryScope(None, place), settings=settings)
+    return mark_invisible(result.block or describe_nothing(result, place)) + "\n"
+
+
+def describe_nothing(result: RecallResult, place: str | None) -> str:
+    """Return what is said where nothing is known or matches, in a project or anywhere."""
+    hint = f"\nin the project {place}; `--everywhere` asks all of them" if place else ""
+    return f"{result.miss}{hint}"
 
 
 def _is_related(item: RecallItem, ranked: Ranked) -> bool:
@@ -317,26 +291,16 @@ def _nearest_items(ranked: Ranked) -> list[RecallItem]:
     return nearest[:MAX_NEAREST]
 
 
-def _is_short_word(turn: RecalledTurn) -> bool:
+def _is_short_word(turn: TurnRow) -> bool:
     """Tell whether a person said a turn, in few words that ask nothing and name no plan that was accepted."""
     is_own = not (str(turn.speaker or "").startswith(RECORD_OF) or ACCEPTED_PLAN.fullmatch(turn.text))
     return is_own and len(turn.text) <= MAX_NEAR_CHARS and not looks_like_question(turn.text)
 
 
-def _count_observed(row: FactRow | index.ProvenFactRow) -> int:
-    """Return by how many sessions an observation was shown; one that a session's results prove counts as two."""
-    if row.kind != "observation" or row.trust != "agent":
-        return 0
-    return max(row.sessions, 2) if row.confidence == "explicit" else row.sessions
-
-
 def listed_fact_item(row: FactRow) -> RecallItem:
     """Return the line of a fact that no search found."""
-    observed = _count_observed(row)
-    recalled = RecalledFact(
-        0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to, observed=observed
-    )
-    return fact_item(recalled, 0.0)
+    said = (row.kind, row.confidence, row.trust)
+    return fact_item(RecalledFact(0, row.id, row.sentence, *said, row.valid_from, row.valid_to, row.sessions), 0.0)
 
 
 async def _without_hostile_commands(database: Database, items: Sequence[RecallItem]) -> list[RecallItem]:
@@ -416,7 +380,7 @@ async def recall_for_message(
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
     scope = MemoryScope(session.agent, session.project, person)
-    result = await recall(database, message, scope, settings=settings, viewer=viewer, is_asked=False)
+    result = await recall(database, message, scope, settings=settings, viewer=viewer, occasion="message")
     return result.block or None
 
 
@@ -552,7 +516,7 @@ def _rank_hits(
 
 async def load_documents(
     conn: Connection, channels: Sequence[Channel], peer: str | None = None, project: str | None = None
-) -> tuple[list[RecalledTurn], list[RecalledFact]]:
+) -> tuple[list[TurnRow], list[RecalledFact]]:
     """Return the documents of some channels that still exist, and the turns that prove the best facts among them.
 
     For a peer only those that this person may see, for a project only those of its sessions alone, whatever the
@@ -561,44 +525,24 @@ async def load_documents(
     numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
     for channel in channels:
         numbers[channel.kind].update(channel.scores)
-    fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
-    turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
+    facts = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
+    turns = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
     is_cut = peer is not None or project is not None
-    if is_cut and fact_rows:
-        visible = await find_reached_facts(conn, [row.id for row in fact_rows], peer=peer, project=project)
-        fact_rows = [row for row in fact_rows if row.id in visible]
-    proofs = loads(f"[{','.join(row.proofs for row in fact_rows)}]")  # each by itself takes three times as long
-    turns, facts = [_recalled_turn(row) for row in turn_rows], list(map(_recalled_fact, fact_rows, proofs))
+    if is_cut and facts:
+        visible = await find_reached_facts(conn, [fact.id for fact in facts], peer=peer, project=project)
+        facts = [fact for fact in facts if fact.id in visible]
+    proofs = loads(f"[{','.join(fact.proofs for fact in facts)}]")  # each by itself takes three times as long
+    facts = [replace(fact, events=_list_events(proven)) for fact, proven in zip(facts, proofs, strict=True)]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
-        turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
+        turns += await index.load_turns_of_events(conn, hidden)
     if is_cut:
-        own = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
+        own = {turn.session_id for turn in turns} | {session for fact in facts for session, _ in fact.events}
         own = await find_reached_sessions(conn, own, peer=peer, project=project)
-        turns = [turn for turn in turns if turn.event[0] in own]
+        turns = [turn for turn in turns if turn.session_id in own]
         facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts
 
 
-def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
-    return RecalledTurn(
-        row.id, (row.session_id, row.seq), row.role, row.speaker, row.text, row.occurred_at, row.announces
-    )
-
-
-def _recalled_fact(row: index.ProvenFactRow, proofs: Sequence[tuple[str, int, list[int]]]) -> RecalledFact:
-    return RecalledFact(
-        number=row.number,
-        id=row.id,
-        sentence=row.sentence,
-        trust=row.trust,
-        valid_from=row.valid_from,
-        events=tuple({(session, seq): None for session, first, further in proofs for seq in (first, *further)}),
-        times_recalled=row.recalled,
-        last_used_at=row.last_used_at,
-        valid_to=row.valid_to,
-        steers_succeeded=row.steers_succeeded,
-        steers_failed=row.steers_failed,
-        searched=row.searched,
-        observed=_count_observed(row),
-        says_since=row.says_since,
-    )
+def _list_events(proofs: Sequence[tuple[str, int, list[int]]]) -> tuple[tuple[str, int], ...]:
+    """Return the events of the candidates that prove a fact, each once."""
+    return tuple({(session, seq): None for session, first, further in proofs for seq in (first, *further)})

@@ -15,7 +15,7 @@ from consolidator.memory.recall.relevance import MIN_COVERAGE_OF_MANY as MIN_COV
 from consolidator.memory.recall.relevance import MIN_FACT_COVERAGE as MIN_FACT_COVERAGE
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.viewer import OWNER, Viewer
-from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, Answer, answer_query
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult, recall
 from consolidator.service.memory.recall import MIN_COSINE as MIN_COSINE
 from consolidator.settings import Settings
 
@@ -59,7 +59,9 @@ async def explain_recall(
 ) -> ExplainedAnswer:
     """Return what `recall` answers to a query, and why; nothing is counted as recalled."""
     viewer.check_may("read")
-    answer = await answer_query(database, query, scope, token_budget=token_budget, settings=settings, viewer=viewer)
+    answer = await recall(
+        database, query, scope, token_budget=token_budget, settings=settings, viewer=viewer, occasion="page"
+    )
     ranked = answer.ranked
     refused = answer.left_out if ranked.has_answer else [*answer.left_out, *ranked.items]
     shown = [item for item in [*answer.items, *refused[:MAX_REFUSED]] if item.kind in ("fact", "episode")]
@@ -81,6 +83,6 @@ async def explain_recall(
     )
 
 
-def _fate(answer: Answer, item: RecallItem) -> Fate:
+def _fate(answer: RecallResult, item: RecallItem) -> Fate:
     left_out = {other.citation for other in answer.left_out}
     return "over budget" if item.citation in left_out else "refused"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from consolidator.database.partitions import Connection
-from consolidator.models.digest import EpisodeRow, IndexedFactRow
+from consolidator.models.digest import EpisodeRow, IndexedFactRow, RecalledFact, TurnRow
 from consolidator.store.queries import (
     Column,
     OneRow,
@@ -41,42 +41,6 @@ class EpisodeHeadRow:
     last_id: int | None
     last_seq: int | None
     block: int
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRow:
-    """An episode as recall shows it."""
-
-    id: int
-    session_id: str
-    seq: int
-    role: str
-    speaker: str | None
-    text: str  # at most 2,000 characters of it
-    occurred_at: datetime
-    announces: bool  # what an agent does next
-
-
-@dataclass(frozen=True, slots=True)
-class ProvenFactRow:
-    """A fact as recall shows it."""
-
-    number: int
-    id: str
-    sentence: str
-    kind: str
-    confidence: str
-    trust: str
-    valid_from: datetime
-    valid_to: datetime | None
-    sessions: int
-    steers_succeeded: int
-    steers_failed: int
-    recalled: int
-    says_since: bool  # whether its words say since when it is true
-    last_used_at: datetime | None  # when it was last said or recalled; None where a person stated it
-    proofs: str  # JSON: [session id, seq, further seqs there] of each candidate that proves it
-    searched: str  # the text that is indexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +145,7 @@ load_indexed_facts = Rows[ScopedFactRow, str, int, int](ScopedFactRow, _SQL["ind
 is_rebuilding = Value[bool](_SQL["is_rebuilding"])
 is_empty = Value[bool](_SQL["is_empty"])
 load_turns = Rows[TurnRow, Sequence[int]](TurnRow, _SQL["turns"])
-load_facts = Rows[ProvenFactRow, Sequence[int]](ProvenFactRow, _SQL["facts"])
+load_facts = Rows[RecalledFact, Sequence[int]](RecalledFact, _SQL["facts"])
 delete_facts = Statement[Sequence[str]](_SQL["delete_facts"])
 count_recalls = Statement[Sequence[str], datetime](_SQL["count_recalls"], "ids now")
 list_agents = Column[str](_SQL["agents"])

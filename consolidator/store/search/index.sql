@@ -6,8 +6,9 @@ left join lateral (select id, seq from episode where session_id = s.id order by 
 
 -- name: save_episodes
 insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_at, announces)
-select * from unnest(%(id)s::bigint[], %(session_id)s::text[], %(seq)s::bigint[], %(scope)s::bigint[], %(role)s::text[],
-                     %(speaker)s::text[], %(text)b::text[], %(occurred_at)s::timestamptz[], %(announces)s::boolean[])
+select * from unnest(%(number)s::bigint[], %(session_id)s::text[], %(seq)s::bigint[], %(scope)s::bigint[],
+                     %(role)s::text[], %(speaker)s::text[], %(text)b::text[], %(occurred_at)s::timestamptz[],
+                     %(announces)s::boolean[])
 
 -- name: note_announced
 -- The window that began with the call came after the one that had these words.
@@ -82,11 +83,11 @@ insert into setting (name, value) values ('index_version', %(value)s) on conflic
 select not exists (select from posting) as is_empty
 
 -- name: turns
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+select e.id as number, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
 from episode e where e.id = any(%(numbers)s)
 
 -- name: turns_of_events
-select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
+select e.id as number, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, e.announces
 from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq) join episode e using (session_id, seq)
 
 -- name: facts

@@ -19,7 +19,7 @@ from consolidator.runtime.session import access
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.runtime.turn.sessions import MessageMode
-from consolidator.service.memory.recall import answer_query
+from consolidator.service.memory.recall import recall
 from consolidator.service.sessions import listing
 from consolidator.service.sessions.context import rebuild_context
 from consolidator.service.sessions.costs import load_costs
@@ -118,7 +118,7 @@ async def show_sessions(page: PageRequest) -> Response:
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
 
     if filters["query"]:
-        answer = await answer_query(
+        answer = await recall(
             services.database,
             filters["query"],
             MemoryScope(filters["agent"], filters["project"], filters["peer"]),
@@ -126,6 +126,7 @@ async def show_sessions(page: PageRequest) -> Response:
             limit=PAGE_SIZE,
             settings=services.settings,
             viewer=viewer,
+            occasion="page",
         )
         hits = [(item, item.events[0]) for item in answer.items if item.events]
         return page.show("sessions/sessions.html", filters=filters, statuses=STATUSES, hits=hits)

@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import load_learned
-from consolidator.service.memory.recall import answer_query
+from consolidator.service.memory.recall import recall
 from consolidator.service.memory.rules import list_accepted_rules, list_rules
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.sessions.listing import list_sessions
@@ -35,7 +35,7 @@ def read_whole(plan: list[dict[str, Any]]) -> list[str]:
 
 ASKED: dict[str, tuple[Ask, set[str]]] = {
     "an answer": (
-        lambda database: answer_query(database, "which package manager do we use in the build"),
+        lambda database: recall(database, "which package manager do we use in the build", occasion="page"),
         {"posting_pkey", "procedure_worth"},
     ),
     "the solutions of an error": (lambda database: find_solutions(database, "no tests were found by pytest"), set()),

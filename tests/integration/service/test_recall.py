@@ -161,7 +161,7 @@ async def test_a_project_with_few_facts_is_answered_with_all_of_them(
     assert len(few.items) == 20
     assert "Nothing matched the question; 20 facts are known here. " in few.block
     assert (await recall(database, question, MemoryScope(project="bank"))).items == []
-    assert (await recall(database, question, scope, is_asked=False)).items == []
+    assert (await recall(database, question, scope, occasion="message")).items == []
     await remember(database, "we name no colour of the page 7", MemoryScope(project="shop"))
     many = await recall(database, question, scope)
     assert (many.block, many.items) == ("", [])  # that nothing is known would not be true
@@ -488,7 +488,7 @@ async def test_a_question_is_answered_with_what_the_calls_of_the_project_showed(
     lines = [item.line for item in (await recall(database, question, scope)).items]
     assert lines[0].startswith("- Tests: `pnpm run test` (worked 3 of 3)")
     assert not any("Now run the tests" in line for line in lines)
-    unasked = await recall(database, question, scope, is_asked=False)
+    unasked = await recall(database, question, scope, occasion="message")
     assert all(item.kind != "lesson" for item in unasked.items)
     elsewhere = Viewer("visitor", frozenset({"read"}), agent="visitor")  # whose agent never worked for the owner
     assert all(item.kind != "lesson" for item in (await recall(database, question, scope, viewer=elsewhere)).items)

@@ -334,7 +334,7 @@ async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_word
     report = await run_next_night(database, clock, by_table)
     assert report["vectors"] != "0 made"
     assert (await recall(database, question, scope, settings=settings)).items == []
-    assert (await recall(database, question, scope, settings=by_table, is_asked=False)).items == []
+    assert (await recall(database, question, scope, settings=by_table, occasion="message")).items == []
     result = await recall(database, question, scope, settings=by_table)
     assert "pnpm" in result.items[0].line
     assert sum("for me, please" in item.line for item in result.items) == 1  # they say the same of a question

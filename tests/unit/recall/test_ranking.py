@@ -16,8 +16,6 @@ from benchmarks.quality.recall import rank_bm25
 from consolidator.memory.recall.block import (
     NOTE,
     Channel,
-    RecalledFact,
-    RecalledTurn,
     Section,
     estimate_tokens,
     fact_item,
@@ -29,6 +27,7 @@ from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, p
 from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.words import count_words, query_words, split_words, word_key
+from consolidator.models.digest import RecalledFact, TurnRow
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.models.solution import SolutionRow
 
@@ -48,12 +47,13 @@ def search(texts: list[str], query: str, first: int = NUMBERS_PER_BLOCK) -> Hits
     return Hits.from_terms(terms, CorpusStatistics(len(texts), sum(sum(counts.values()) for counts in word_counts)))
 
 
-def make_turn(number: int, text: str = "said", at: datetime = NOON) -> RecalledTurn:
-    return RecalledTurn(number, ("s", number), "user", None, text, at)
+def make_turn(number: int, text: str = "said", at: datetime = NOON) -> TurnRow:
+    return TurnRow(number, "s", number, "user", None, text, at, announces=False)
 
 
 def make_fact(number: int, *seqs: int, trust: str = "user", text: str = "It is so.") -> RecalledFact:
-    return RecalledFact(number, f"f{number}", text, trust, NOON, tuple(("s", seq) for seq in seqs))
+    events = tuple(("s", seq) for seq in seqs)
+    return RecalledFact(number, f"f{number}", text, "preference", "explicit", trust, NOON, None, 1, events=events)
 
 
 def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
