@@ -22,6 +22,7 @@ from consolidator.memory.solutions.fix_suggestion import FailedCall
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
+from consolidator.models.viewer import Viewer
 from consolidator.service.encoding import encode_json
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
@@ -350,9 +351,10 @@ async def test_a_fact_whose_first_quote_is_gone_is_listed_and_recalled_alike(
     await run_next_night(database, clock, settings)
     mine = FactFilter(agent=AGENT, peer="ada")
     (fact,) = await list_facts(database, mine)
+    ada = Viewer("ada", frozenset({"read"}), peer="ada")
     for deleted in fact.evidence:
         await query_rows(database, "delete from candidate where id = %s returning id", deleted)
-        listed = {row.id for row in await list_facts(database, mine)}
+        listed = {row.id for row in await list_facts(database, mine, viewer=ada)}
         async with database.connection() as conn:
             assert listed == await find_reached_facts(conn, {fact.id}, peer="ada")
             assert not await find_reached_facts(conn, {fact.id}, peer=STRANGER)
