@@ -21,7 +21,6 @@ from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality import product_runs
 from consolidator.database import Connection, Database
 from consolidator.formats.base import Format
-from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
@@ -88,7 +87,7 @@ class _SessionTimes:
 
 def is_same_call(tool: str, arguments: Any, call: CompletedCall) -> bool:
     """Whether a suggested call is the one that was made: program, subcommand and operands, or tool and arguments."""
-    made = redact_arguments(call.arguments, redact)
+    made = redact_arguments(call.arguments)
     if shell_command(call.tool, made) is not None:
         if shell_command(tool, arguments) is None:
             return False

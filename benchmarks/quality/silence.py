@@ -114,7 +114,7 @@ class Silences:
     def explain(self, session: ReplayedSession, position: int, directory: str, *, told: bool) -> Silence:
         """Return how far the cure of a failure came; `told` where another answer was given."""
         failed = session.calls[position]
-        arguments, root = redact_arguments(failed.arguments, redact), plain_path(session.directory)
+        arguments, root = redact_arguments(failed.arguments), plain_path(session.directory)
         call = FailedCall(failed.tool, arguments, place_below(directory, root), root)
         error = redact(failed.text)
         exact = fingerprint(failed_symbol(failed.tool, arguments, error), error)

@@ -23,7 +23,7 @@ from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import asking, program, standby
 from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
-from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact, redact_record
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.payload import HookCall, answer_hook, load_shown, parse_hook
@@ -248,6 +248,7 @@ def _open_log() -> None:
     path = Path("service.log")
     is_long = path.exists() and path.stat().st_size > MAX_LOG
     handler = logging.FileHandler(path, mode="w" if is_long else "a", encoding="utf-8")
+    handler.addFilter(redact_record)
     logging.basicConfig(level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
 

@@ -181,7 +181,7 @@ class ModelClient:
                 content = raw.http_response.content
                 reply = read_completion(content, request.model, sum(map(count_tokens, request.texts)))
                 if reply is None:
-                    shown = redact(content[:200].decode("utf-8", "replace"))
+                    shown = redact(content[:2000].decode("utf-8", "replace"))[:200]
                     raise ModelUnavailable(f"the server's answer is not a completion: {shown}")
                 return reply
             except openai.APIError as error:
@@ -372,7 +372,7 @@ def _read_json(text: str) -> Any:
     answer, end = (None, len(text)) if start < 0 else json.JSONDecoder().raw_decode(text, start)
     prose = f"{before[:1000]} {text[end : end + 1000]}"
     if start < 0 and _OVERLOAD_TEXT.search(prose):
-        raise ModelUnavailable(f"the answer is an error text, not data: {redact(text[:200])}")
+        raise ModelUnavailable(f"the answer is an error text, not data: {redact(text[:2000])[:200]}")
     is_one = start >= 0 and not _OBJECT_START.search(text, end) and before.count("[") <= before.count("]")
     if not is_one or _REFUSAL_TEXT.search(prose) or _OVERLOAD_TEXT.search(prose):
         raise ValueError("the text is not one object")
@@ -414,7 +414,7 @@ def read_vectors(content: bytes) -> tuple[list[list[float]], Any]:
         vectors = [list(map(float, item["embedding"])) for item in items]
         usage = body.get("usage")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        shown = redact(content[:200].decode("utf-8", "replace"))
+        shown = redact(content[:2000].decode("utf-8", "replace"))[:200]
         raise ModelUnavailable(f"the server's answer has no vectors: {shown}", may_be_charged=True) from error
     if not all(map(isfinite, chain.from_iterable(vectors))):
         raise ModelUnavailable("the server's answer has vectors that are not finite", may_be_charged=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import redact, redact_json
+from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.facts.candidates import Candidate, SessionContext, read_steering
 from consolidator.memory.facts.remembered import read_forgetting
@@ -173,6 +174,8 @@ def redact_call(event: Event) -> Event:
     read = {name: event.data[name] for name in ("arguments", "cwd") if name in event.data}
     try:
         redacted = {name: redact_json(read_tool_value(value)) for name, value in read.items()}
+        if isinstance(line := redacted.get("arguments"), str) and shell_command(str(event.data.get("tool")), line):
+            redacted["arguments"] = redact(line, in_command=True)
     except Exception as error:
         raise _ExtractorFailed(event.seq, f"redaction: {type(error).__name__}") from error
     return event if redacted == read else replace(event, data={**event.data, **redacted})

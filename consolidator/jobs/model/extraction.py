@@ -25,7 +25,7 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
-from consolidator.jobs.consolidation.learning import ReadResult
+from consolidator.jobs.consolidation.learning import ReadResult, redact_call
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.prior import KNOWN_SHARE, Prior, load_held
@@ -109,7 +109,9 @@ class FactReader:
     ) -> list[TranscriptChunk]:
         """Return what of a session's next events is worth asking about, as one question each."""
         zone = ZoneInfo(self.calls.settings.timezone)
-        events, before = ([event for event in part if event.unreadable is None] for part in (events, before))
+        events, before = (
+            [redact_call(event) for event in part if event.unreadable is None] for part in (events, before)
+        )
         lines = transcript_lines(events, session, redact, zone)
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
         chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)

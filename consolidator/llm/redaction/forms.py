@@ -126,12 +126,25 @@ _APP_TOKEN = lazy_regex(r"[|%](?<=\d{15}[|%])(?:7C)?[A-Za-z0-9_-]{27,40}(?![A-Za
 _URL_CREDENTIALS = lazy_regex(
     r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?@[A-Za-z0-9_.\[$%{-]"
 )
+# The rest of a password that holds an unencoded "@". In the address of a database no other one follows the host's.
+_PASSWORD_REST = lazy_regex(r"[^\s\"'`<>\\]{1,256}@(?=[\w.-])")
+_WEB_PASSWORD_REST = lazy_regex(r"[^\s/\"'`<>\\]{1,256}@(?=[\w.-])")
+_DATABASE = lazy_regex(
+    r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|oracle|clickhouse)(?:\+\w{1,16})?\Z"
+)
+# A URL that was cut before its host: no port has letters. But the tag of an image may have.
+_CUT_PASSWORD = lazy_regex(
+    r"://(?<!docker...)(?<!image...)(?<!oci...)[^\s:/@\"'`<>\\.]{0,128}+:(?=[^\s\d]{0,64}\d)(?=[^\sA-Za-z]{0,64}[A-Za-z])"
+    r"(?P<password>[!#-&(*-+.0-:=?A-Z\[\]^_a-z{|}~-]{6,512}+)(?=[\s…\"'\\]|\Z)"
+)
 # host:port:database:user:password, as ~/.pgpass has it.
 _PGPASS = lazy_regex(
     r"(?m)(?:^|(?<=[\s\"'`]))[A-Za-z0-9_.*-]{1,253}+:(?:\d{2,5}|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*@-]{1,64}+:"
     r"(?P<password>[^\s:\"'`]{6,128}+)(?=$|[\s\"'`])"
 )
 _PGPASS_HINT = lazy_regex(r":(?:\d{2,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:[^\s:]")
+# A token whose end was cut off: what is left of it may be too short for its form.
+_CUT_TOKEN = lazy_regex(r"[a-z][a-z0-9_-]{2,14}[_-](?P<tail>[A-Za-z0-9]{12,64}+)(?:\Z|…|\.{3})")
 _MIN_INNER_CHARS = 35  # characters of the shortest token that a part inside tells
 _MIN_TAIL_CHARS = 30  # characters of a service's name and a long tail
 _MIN_CREDENTIAL_CHARS = 19  # characters of the shortest word with a credential of a known form
@@ -158,7 +171,7 @@ def _compile_search() -> tuple[re.Pattern[str], re.Pattern[str], dict[str, tuple
 
 def find_tokens(text: str) -> Iterator[CredentialSpan]:
     """Yield the credentials with a known form; spans may overlap."""
-    if "://" in text and "@" in text:
+    if "://" in text:
         yield from _find_url_passwords(text)
     words = [word for word in text.split() if len(word) >= _MIN_CREDENTIAL_CHARS]  # most texts need no further search
     if not words:
@@ -202,6 +215,9 @@ def _apply_rules(rules: tuple[TokenRule, ...], text: str, start: int) -> Iterato
         if match is not None and (rule.condition is None or rule.condition(match.group(group))):
             yield match.start(group), match.end(group), rule.kind
             return
+    cut = _CUT_TOKEN.match(text, start)
+    if cut is not None and looks_random(cut["tail"]):
+        yield start, cut.end("tail"), rules[0].kind
 
 
 def _find_by_inner_part(text: str, anchor: str, reach: int, rule: TokenRule) -> Iterator[CredentialSpan]:
@@ -242,12 +258,22 @@ def _find_service_prefixes(text: str) -> Iterator[CredentialSpan]:
 
 def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
     """Yield the passwords in URLs (postgres://user:password@host), or a token in place of the user name."""
+    reach = 0
     for match in _URL_CREDENTIALS.finditer(text):
+        if match.start() < reach:
+            continue
         user, password = match.group("user"), match.group("password")
-        if password is not None and not is_placeholder(password.strip("[]()")):
-            yield match.start("password"), match.end("password"), "password"
-        elif password is None and looks_random(user):
+        if password is not None:
+            is_database = _DATABASE.search(text, max(0, match.start() - 24), match.start()) is not None
+            rest = (_PASSWORD_REST if is_database else _WEB_PASSWORD_REST).match(text, match.end("password") + 1)
+            start, reach = match.start("password"), rest.end() - 1 if rest else match.end("password")
+            if not is_placeholder(text[start:reach].strip("[]()")):
+                yield start, reach, "password"
+        elif looks_random(user):
             yield match.start("user"), match.end("user"), "token"
+    for match in _CUT_PASSWORD.finditer(text):
+        if not is_placeholder(match["password"]):
+            yield match.start("password"), match.end("password"), "password"
 
 
 def write_alternation(words: Iterable[str]) -> str:
@@ -290,8 +316,11 @@ _WEB_KEY_MEMBER = lazy_regex(
     r"[\"'](?:d|p|q|dp|dq|qi|k)\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"']([A-Za-z0-9_=-]{16,2048}+)"
 )
 _WEB_KEY_REACH = 4096  # characters of a key object on each side of its type
-# base64 of "-----BEGIN" at each of its three offsets, and of what OpenSSH's keys begin with.
-_ENCODED_MARKER = lazy_regex(r"(?<![A-Za-z0-9+/])(?:LS0tLS1CRUdJTi|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\s\\]{20,}+={0,2}")
+_ENCODED_STARTS = read_words("encoded")
+_ENCODED_MARKER = lazy_regex(
+    rf"(?<![A-Za-z0-9+/]){write_alternation(_ENCODED_STARTS)}[A-Za-z0-9+/\s\\]{{20,}}+={{0,2}}"
+)
+_ENCODED_SIGNS = (b"PRIVATE KEY", b"openssh-key-v1", b'"service_account"', b'{"auths":')
 _ENCODED_LINE = lazy_regex(r"[A-Za-z0-9+/]{4,}")
 _DECODED_CHARS = 120  # characters of base64 that hold the first line of a key
 
@@ -304,7 +333,7 @@ def _find_private_keys(text: str) -> Iterator[CredentialSpan]:
         yield from _find_putty_keys(text)
     if "kty" in text:
         yield from _find_web_keys(text)
-    if "LS0tLS1CRUdJTi" in text or "b3BlbnNzaC1rZXktdjE" in text:
+    if any(map(text.__contains__, _ENCODED_STARTS)):
         yield from _find_encoded_keys(text)
 
 
@@ -361,7 +390,7 @@ def _find_web_keys(text: str) -> Iterator[CredentialSpan]:
 
 
 def _find_encoded_keys(text: str) -> Iterator[CredentialSpan]:
-    """Yield base64 of private keys, also if it is wrapped; not that of certificates, which begins alike."""
+    """Yield base64 of private keys and of JSON with one, also wrapped; not of certificates, which begins alike."""
     for match in _ENCODED_MARKER.finditer(text):
         words = list(_ENCODED_LINE.finditer(text, match.start(), match.end()))
         adjacent = _take_adjacent([word for word in words if len(word.group()) >= 12] or words[:1])
@@ -370,7 +399,7 @@ def _find_encoded_keys(text: str) -> Iterator[CredentialSpan]:
             decoded = base64.b64decode(head[: len(head) // 4 * 4])
         except binascii.Error:
             continue
-        if b"PRIVATE KEY" in decoded or decoded.startswith(b"openssh-key-v1"):
+        if any(map(decoded.__contains__, _ENCODED_SIGNS)):
             end = adjacent[-1].end()
             yield match.start(), end + len(re.match("={0,2}", text[end : end + 2]).group()), "private-key"  # type: ignore[union-attr]
 

@@ -16,6 +16,7 @@ from consolidator.llm.redaction.values import (
     is_invented,
     is_placeholder,
     is_tangled,
+    is_template,
     is_uuid,
     looks_random,
     mixes_kinds,
@@ -36,25 +37,11 @@ def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
 _WORDS = _compile_words((*_NAMES, *PLACE_WORDS))
 _WORDS_WITH_FOREIGN = _compile_words((*_NAMES, *PLACE_WORDS, *_FOREIGN))
 _KEY_PREFIXES = read_words("key-prefixes")
-# Keys that find or order data: in capitals (CACHE_KEY) any other may be a credential.
-_OTHER_KEY = lazy_regex(
-    r"(?:PRIMARY|FOREIGN|CACHE|SORT|PUBLIC|PUB|HOST|PARTITION|IDEMPOTENCY|UNIQUE|INDEX|HASH|RANGE|ROUTING|OBJECT|GROUP|"
-    r"DICT|MAP|DEDUP|LOOKUP|COMPOSITE|NATURAL|SURROGATE|REGISTRY|H|KNOWN_HOSTS|DOC|ROW|TRACKING)_?\Z"
-)
+_OTHER_KEY = lazy_regex(rf"(?:{'|'.join(read_words('other-keys'))})_?\Z")
 _PASS_PREFIXES = read_words("pass-prefixes")
-# A name of several parts may begin with anything that does not make it another kind of pass (ansible_become_pass, but
-# not render_pass).
-_OTHER_PASS = lazy_regex(
-    r"(?i)(?:^|_|-)(?:first|second|third|last|next|low|high|band|all|multi|single|one|two|render|shader|depth|forward|"
-    r"backward|opt|compiler|llvm|clang|gcc|tests?|by|to|do|no|is|did|must|can|has|boarding|season|guest|day|gate|hall|"
-    r"bus|num|n|max|min|per|each|pre|post|early|late|lint|check|build|mypy|status|result|ski|travel)[_-]?\Z"
-)
-# Continuations of a name that describes a credential but holds none.
+_OTHER_PASS = lazy_regex(rf"(?i)(?:^|_|-)(?:{'|'.join(read_words('other-passes'))})[_-]?\Z")
 _DESCRIPTIVE_SUFFIX = lazy_regex(
-    r"(?i)^(?:s|izer|ize[ds]?|izing|ization|less|[_.-]?(?:count|type|name|names|id|ids|url|uri|path|file|field|length|len|"
-    r"limit|usage|index|budget|window|cost|price|expir\w*|ttl|at|by|class|key_?path|provider|policy|hint|label|placeholder|"
-    r"prompt|input|column|param\w*|header|regex|pattern|rules?|manager|store|service|reset|version|length|ref|refs|arn|"
-    r"format|status|error|required|valid\w*|check\w*|min|max|estimate\w*|total|used|per\w*|rate|s_\w+))\b"
+    rf"(?i)^(?:s|izer|ize[ds]?|izing|ization|less|[_.-]?(?:{'|'.join(read_words('descriptions'))}))\b"
 )
 _DESCRIPTIVE_END = lazy_regex(r"(?i)(?:^|[_-])(?:id|ids|name|url|count|type|path|file)$")
 _PAGING = lazy_regex(
@@ -156,8 +143,15 @@ def _is_password(text: str, start: int, end: int) -> bool:
 
 
 _TEST_RESULT = lazy_regex(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # follows the PASS of a test report
-_PASSPHRASE_NAME = lazy_regex(r"(?i)passphrase|psk$")
-_MIN_PASSPHRASE_CHARS = 12  # minimum characters of a passphrase of words
+_PHRASE_NAME = lazy_regex(
+    rf"(?i)(?:pass(?:word|wd|phrase|code|wort|ord)|pwd|psk|secret|(?<=[a-z_.-])pass|{_FOREIGN_NAMES})\d?$"
+)
+_LABEL = lazy_regex(rf"(?i)pass(?:word|wort|phrase|code)|{_FOREIGN_NAMES}|:\Z|\b(?:{'|'.join(read_words('labels'))})\b")
+_NO_PHRASE = frozenset(",+).;|&=:?")  # begins what follows a quote that was no opening one
+_MIN_PHRASE_CHARS = 3  # characters of several words
+_STATEMENT = lazy_regex(r"(?i)\b(?:alter|create|set)\s{1,8}(?:role|user|login|group|server|password)\b[^;]{0,200}\Z")
+_FOLDERS = frozenset(["PWD", "OLDPWD"])
+_COMMON_PASSWORDS = frozenset(read_words("common-passwords"))
 _MIN_NUMBER_CHARS = 15  # digits of a number that is no time, count or port
 _MAX_OVERLAPS = 4  # how often a passage may be read again for names inside another name's value
 # The rest of the name, its closing quote, the separator, and the opening quote of the value.
@@ -175,27 +169,34 @@ _BETWEEN = lazy_regex(
              |(?::[ ]?[&\w<>\[\]'.|?]{1,24}(?:[ ][&\w<>\[\]'.|?]{1,24}){0,2}(?=[ ]?=[ ]?["'`]))?
              \s{0,4}(?::=|=>|={1,3}|:\*{0,2}|,(?=\s{0,2}\\{0,4}["']))
              (?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
-             (?:[brfuL@$]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
+             (?:[brfuLN@$]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
              |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<call>\s?\(\s?(?=\\{0,4}["']))
            |(?P<space>[ \t]{1,40}+(?:(?:is|to)[ ]+|(?P<type>[05789])[ ])?))
-        (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
+        (?P<open>'"'"'|["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
 )
 _DEFAULT = lazy_regex(
     r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\n;}]{0,120}){0,4}?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
     r"(?P<value>[^\s\"'\\]{6,256}+)"
 )
-_QUOTED = {
-    quote: lazy_regex(rf"(?:[^{quote}\\\r\n]|\\(?![\\\"'`]{{0,4}}{quote}).){{1,4096}}+") for quote in ('"', "'", "`")
-}
+
+
+def _compile_quoted(quote: str, depth: int) -> re.Pattern[str]:
+    """Return an expression for a value up to a quote that no more backslashes precede than the one before the value."""
+    inner = rf"\\{{{depth + 1},9}}+{quote}?" + (rf"|\\(?!\\{{0,{depth - 1}}}{quote})" if depth else "")
+    inner += r"|'\\''" if (quote, depth) == ("'", 0) else ""  # as a shell writes an apostrophe
+    return lazy_regex(rf"(?:[^{quote}\\\r\n]{{1,4096}}+|{inner}){{1,256}}")
+
+
+_QUOTED = {(quote, depth): _compile_quoted(quote, depth) for quote in "\"'`<" for depth in range(5)}
 # An ampersand ends a parameter of a URL, but may also be a part of a password.
 _BARE = lazy_regex(
     r"[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+(?:&(?![\w.-]{0,40}=|(?:#\d{1,6}|[a-zA-Z]{2,8});)[^\s\"'`,;&|<>(){}\[\]\\]{1,128}+){0,2}"
 )
 _BRACED = lazy_regex(r"(?<=[pP][wW][dD]=)\{[^{}\s]{4,128}\}(?=[;\"'\\]|\s|\Z)")
 _ACCOUNT = lazy_regex(r"[a-z_][a-z0-9_.-]{0,31}@[\w.-]+(?::\S*)?\Z")
-_SPACED_VALUE = lazy_regex(r"[^\s\"'`]{8,256}+")
+_SPACED_VALUE = lazy_regex(r"[^\s\"'`]{6,256}+")
 _TAG_START = lazy_regex(r"(?:<|&lt;|\\u003c)(?:[A-Za-z][\w.-]{0,32}:)?\Z")
 _ENV = lazy_regex(r"[A-Z][A-Z0-9_]*$")
 _CALL_START = lazy_regex(r"[\w!]\s?\(\s{0,12}\\{0,4}[\"'`]\Z")
@@ -217,17 +218,23 @@ def is_word_or_reference(value: str) -> bool:
     return _WORD.match(value) is not None or _REFERENCE.match(value) is not None
 
 
-def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = False) -> bool:
-    """Tell whether the value of a credential's `name` is one itself: no placeholder, no reference, no word."""
+def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = False, in_command: bool = False) -> bool:
+    """Tell whether the value of a credential's `name` is one itself: no placeholder, no reference, no word.
+
+    In a command that was run, a word is a password, too, unless it is one that everybody has.
+    """
     if value.startswith("{") and value.endswith("}"):  # ODBC
         value = value[1:-1]
+    if any(char.isspace() for char in value):
+        return quoted and _is_phrase(name, value)
     if len(value) < 6 or value.startswith("[redacted:") or is_placeholder(value):
         return False
-    if any(char.isspace() for char in value):
-        return quoted and _PASSPHRASE_NAME.search(name) is not None and len(value) >= _MIN_PASSPHRASE_CHARS
     if not quoted and _REFERENCE.match(value):
         return False
-    if _WORD.match(value) or (value.isdigit() and len(value) < 8):
+    may_be_word = in_command and env and names_password(name) and name not in _FOLDERS
+    if _WORD.match(value) and not (may_be_word and value.lower() not in _COMMON_PASSWORDS):
+        return False
+    if value.isdigit() and len(value) < 8:
         return False
     is_strong = _STRONG_NAME.search(name) is not None
     if _WEAK_NAME.search(name) or (_ANY_KEY.search(name) and not is_strong):  # it means much else besides
@@ -250,7 +257,18 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
     )
 
 
-def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:
+def _is_phrase(name: str, value: str, *, is_sure: bool = False) -> bool:
+    """Tell whether several words are a credential: of an option any, beside other names what is no label of a field."""
+    if len(value) < _MIN_PHRASE_CHARS or value != value.strip() or value[0] in _NO_PHRASE or is_template(value):
+        return False
+    if is_sure or name.startswith("-"):
+        return True
+    return len(value) >= 6 and _PHRASE_NAME.search(name) is not None and _LABEL.search(value) is None
+
+
+def find_assignments(
+    text: str, lowered: str, words: Sequence[re.Match[str]], *, in_command: bool = False
+) -> Iterator[CredentialSpan]:
     """Yield the values of credentials' names.
 
     `lowered` is the same text in lower case, of equal length; `words` are the telling words in it.
@@ -259,7 +277,7 @@ def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) ->
     for start, end in find_names(text, lowered, words):
         overlaps = overlaps + 1 if start < reach else 0
         if overlaps < _MAX_OVERLAPS:
-            read_to, span = _match_assignment(text, start, end)
+            read_to, span = _match_assignment(text, start, end, in_command=in_command)
             if span is None and "default" in lowered[end : end + 100]:
                 read_to, span = max(read_to, end), _match_default(text, start, end)
             reach = max(reach, read_to) if start < reach or read_to >= reach else read_to
@@ -267,7 +285,7 @@ def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) ->
                 yield span
 
 
-def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialSpan | None]:
+def _match_assignment(text: str, start: int, end: int, *, in_command: bool) -> tuple[int, CredentialSpan | None]:
     """Return how far the text was read, and the value if it is a credential."""
     between = _BETWEEN.match(text, end)
     if between is None:
@@ -277,20 +295,25 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     name = prefix + text[start:end] + rest
     if _is_descriptive(text, end, prefix, rest):
         return end, None
-    quote = between.group("open").lstrip("\\")[:1]
+    quote, depth = _read_quote(between.group("open"))
+    first = start - len(prefix)
+    # of SQL: there a word in quotes is a password, too
+    in_command = in_command or (quote == "'" and bool(_STATEMENT.search(text, max(0, first - 240), first)))
     is_sentence = False
     if between.group("space") is not None:
         is_option = prefix.startswith("-") and between.group("space").isspace() and not between.group("close")
         is_sentence = between.group("space").strip() in ("is", "to")
-        if not (is_option or is_sentence or _is_spaced_credential(name, prefix, text, start, between)):
+        is_told = is_option or is_sentence or (in_command and quote == "'")
+        if not (is_told or _is_spaced_credential(name, prefix, text, start, between)):
             return end, None
     tag = between.group("tag")
-    first = start - len(prefix)
     if tag and not (
         between.group("close") or tag.startswith("</") or _TAG_START.search(text[max(0, first - 40) : first])
     ):
         return end, None
-    value = (_QUOTED[quote] if quote else _BARE).match(text, between.end())
+    if (phrase := _match_phrase(text, first, name, between)) is not None:
+        return phrase.end(), (*phrase.span(), _credential_kind(name))
+    value = (_QUOTED[quote, depth] if quote else _BARE).match(text, between.end())
     if value is None and between.group("sep") == "=":  # ODBC
         value = _BRACED.match(text, between.end())
     if value is None:
@@ -298,21 +321,55 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     value_end = value.end() if quote else value.start() + len(value.group().rstrip(".:!?"))
     sep = (between.group("sep") or "").strip()
     stripped = text[value.start() : value_end].rstrip("\\")
+    if any(map(str.isspace, stripped)):
+        return value.end(), None
     is_list = sep.startswith(",") and "value" not in sep and not prefix.startswith("-")
-    if is_list and len(stripped) >= 8:
+    if is_list and len(stripped) >= (6 if _ENV.match(name) else 8):
         # A comma separates an option and its value, a setting's name and its default, and much else.
         is_list = not _CALL_START.search(text, max(0, first - 24), first)
     is_getter = between.group("call") and not _SETTER.search(prefix) and text[start - 1 : start] != "."
-    if (is_list or is_getter) and not (looks_random(stripped) and len(stripped) >= 16):
+    if (is_list or (is_getter and not in_command)) and not (looks_random(stripped) and len(stripped) >= 16):
         return end, None
     is_env_assignment = between.group("sep") == "=" and not quote
     env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
     env = env or sep[1:].endswith(("|", ">", "-")) or tag is not None or between.group("space") is not None
     if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
         return value.end(), None
-    if not is_credential(name, stripped, quoted=bool(quote), env=env):
+    env = env or (in_command and (sep == "=" or (bool(quote) and sep == ":")))
+    env = env or (sep == ":" and not quote and _is_line_of(text, first, value, name))
+    in_command = in_command and not rest.strip("0123456789") and (bool(quote) or sep != ":")
+    if not is_credential(name, stripped, quoted=bool(quote), env=env, in_command=in_command):
         return value.end(), None
     return value.end(), (value.start(), value.start() + len(stripped), _credential_kind(name))
+
+
+def _is_line_of(text: str, first: int, value: re.Match[str], name: str) -> bool:
+    """Tell whether a password's name and a value with a digit fill a line, as in YAML."""
+    before = text[max(0, first - 80) : first].rpartition("\n")[2]
+    is_alone = not before.strip(" \t-") and text[value.end() : value.end() + 1] in ("", "\r", "\n")
+    return is_alone and _PHRASE_NAME.search(name) is not None and any(map(str.isdigit, value.group()))
+
+
+def _read_quote(opening: str) -> tuple[str, int]:
+    """Return the quote that opens a value, and how many backslashes precede it."""
+    bare = opening.lstrip("\\")
+    return bare[:1], len(opening) - len(bare)
+
+
+def _match_phrase(text: str, first: int, name: str, between: re.Match[str]) -> re.Match[str] | None:
+    """Return several words that are a credential, in quotes or an element; the quotes may begin before the name."""
+    opening, sep, tag = between.group("open"), (between.group("sep") or "").strip(), between.group("tag")
+    is_assigned = between.group("sep") == "=" and _ENV.match(name) is not None
+    if not opening and (tag or is_assigned):
+        before = text[max(0, first - 5) : first]  # -e 'DB_PASSWORD=two words'
+        opening = "<" if tag else before[len(before.rstrip("\\\"'")) :]
+    is_named = name.startswith("-") or tag or between.group("space") or (sep and sep[0] not in ",|")
+    quote, depth = _read_quote(opening)
+    value = _QUOTED[quote, depth].match(text, between.end()) if is_named and quote and quote in "'\"<" else None
+    if value is None or not any(map(str.isspace, value.group())):
+        return None
+    is_closed = value.end() == len(text) or text[value.end()] not in "\r\n"
+    return value if is_closed and _is_phrase(name, value.group(), is_sure=is_assigned) else None
 
 
 def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
@@ -329,7 +386,7 @@ def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between
     match = _SPACED_VALUE.match(text, between.end())
     value = match.group().rstrip(".,:;!?") if match else ""
     first = start - len(prefix)
-    if not value or is_word_or_reference(value):
+    if not value or value.startswith("-") or is_word_or_reference(value):
         return False
     before = text[max(0, first - 96) : first]
     if _SETTING.search(before[before.rfind("\n") + 1 :]):

@@ -75,6 +75,7 @@ _LINE_WORD = lazy_regex(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1
 _LINE_END = lazy_regex(r"(?<!\\)\n|[|;]|&&")
 _LINE_CHARS = 600  # characters of a command that are read after its program's name
 _MAX_WORDS = 256  # words of a command that are read
+COMMAND_KEYS = ("command", "cmd", "commands", "script")  # of a call's arguments: a line of a shell, or its words
 _PROGRAM_KEYS = ("command", "cmd", "program", "executable", "entrypoint", "file")
 
 _QUOTED_TEXT = r"'[^'\n]{1,128}'|\"[^\"\n]{1,128}\""
@@ -104,7 +105,7 @@ _CONDITIONS = {
     "file": lazy_regex(r"(?i)token|secret|passw|passphrase|cred|api[_-]?key|netrc|pgpass|vault|[._-](?:pw|key)\b"),
     "name": lazy_regex(r"(?i)pass|pwd|secret|token|api_?key|cred|\bpw"),
     "reader": lazy_regex(
-        rf"{_STORE[0]}|\b{_STORE[1]}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{{1,3}}--stdin\b|\bkinit\b"
+        rf"{_STORE[0]}|\b{_STORE[1]}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|passwd\b\s{{0,3}}(?:--stdin|-f|\Z)|\bkinit\b"
         r"|\bsudo\s{1,3}(?:-\w{1,3}\s{1,3})?-S\b|--passphrase-fd\b|\bcryptsetup\b|\bsmbpasswd\b|\bsecret-tool\b"
         r"|\bpass\s{1,3}insert\b"
     ),
@@ -186,13 +187,13 @@ def _take_values(
             yield start, start + len(value), kind
 
 
-def find_command_passwords(text: str, telling_words: set[str]) -> Iterator[CredentialSpan]:
+def find_command_passwords(text: str, telling_words: set[str], *, in_command: bool = False) -> Iterator[CredentialSpan]:
     """Yield passwords in options and positions of commands, what commands store, and what lists of arguments hold."""
     if "secret" in telling_words or "password" in telling_words or "put-parameter" in text:
         yield from _find_stored(text)
     if ("-p" in text or "-P" in text or "-w" in text or "curl" in telling_words) and _LISTED_OPTION.search(text):
         yield from _take_values(_LISTED_PASSWORD.finditer(text), is_chosen)
-    if not telling_words.isdisjoint(_USAGE_WORDS):
+    if in_command or not telling_words.isdisjoint(_USAGE_WORDS):
         yield from _find_in_lines(text, 0, len(text))
     elif " -" in text or " /" in text or "\t" in text:
         reach = 0

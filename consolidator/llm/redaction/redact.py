@@ -6,6 +6,7 @@ ones, in this process only.
 
 from __future__ import annotations
 
+import logging
 import re
 import traceback
 from bisect import bisect_right
@@ -23,6 +24,7 @@ from consolidator.llm.redaction.names import (
     lower_same_length,
 )
 from consolidator.llm.redaction.places import (
+    COMMAND_KEYS,
     find_argument_passwords,
     find_column_secrets,
     find_command_passwords,
@@ -65,18 +67,22 @@ _ESCAPE = re.compile(
 _AROUND = 400  # characters that are read on each side of a disguise
 
 
-def redact(text: str) -> str:
-    """Return `text` with every credential in it replaced by `[redacted:kind]`."""
+def redact(text: str, *, in_command: bool = False) -> str:
+    """Return `text` with every credential in it replaced by `[redacted:kind]`.
+
+    In a command that was run, more is one: there a word after an option or a variable for passwords is no description.
+    """
     if len(text) <= _MAX_CACHED_CHARS:
-        return _redact_cached(text)
-    return _redact_again(text) if len(text) <= _MAX_REMEMBERED_CHARS else _redact_text(text)
+        return _redact_cached(text, in_command)
+    is_short = len(text) <= _MAX_REMEMBERED_CHARS
+    return _redact_again(text, in_command) if is_short else _redact_text(text, in_command)
 
 
-def _redact_text(text: str) -> str:
+def _redact_text(text: str, in_command: bool) -> str:
     if "[redacted:" not in text:
-        return _redact_until_stable(text)
+        return _redact_until_stable(text, in_command)
     pieces = _MARKER.split(text)
-    pieces[::2] = [_redact_until_stable(piece) for piece in pieces[::2]]
+    pieces[::2] = [_redact_until_stable(piece, in_command) for piece in pieces[::2]]
     return "".join(pieces)
 
 
@@ -94,7 +100,15 @@ def format_redacted_traceback(error: BaseException) -> str:
     return redact("".join(traceback.format_exception(error)))
 
 
-def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialSpan]:
+def redact_record(record: logging.LogRecord) -> bool:
+    """Redact a record before a handler writes it: an error may quote what it is about, and other packages log, too."""
+    record.msg, record.args = redact(record.getMessage()), None
+    if record.exc_info and record.exc_info[1] is not None:
+        record.exc_text = format_redacted_traceback(record.exc_info[1]).rstrip()
+    return True
+
+
+def find_credentials(text: str, *, as_written: bool = False, in_command: bool = False) -> list[CredentialSpan]:
     """Return the credentials of a text as (start, end, kind), in order, not overlapping.
 
     With `as_written`, nothing that disguises a credential is undone before.
@@ -110,9 +124,10 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
             spans += find_manifest_secrets(text)
         if telling_words or "bearer" in lowered:
             spans += find_headers(text, lowered, telling_words)
-        spans += find_command_passwords(text, telling_words)
+    if len(text) >= _MIN_TOKEN_CHARS or in_command:
+        spans += find_command_passwords(text, telling_words, in_command=in_command)
     if words:
-        spans += find_assignments(text, lowered, words)
+        spans += find_assignments(text, lowered, words, in_command=in_command)
         spans += find_prose_secrets(text, lowered, words)
         spans += find_column_secrets(text, lowered, words)
     if telling_words or "=" in text or " / " in text:
@@ -121,19 +136,19 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
         "\\\n" in text or (words and _ESCAPE.search(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):
         for part in _undisguise(text):
-            spans += map(part.locate, find_credentials(part.text, as_written=True))
+            spans += map(part.locate, find_credentials(part.text, as_written=True, in_command=in_command))
     return _merge_spans(spans) if spans else spans
 
 
-def _redact_until_stable(text: str) -> str:
+def _redact_until_stable(text: str, in_command: bool) -> str:
     """Redact a text without markers, then the pieces between the new markers, until nothing more is found."""
-    if not find_credentials(text):  # nearly every text
+    if not find_credentials(text, in_command=in_command):  # nearly every text
         return text
     for _ in range(_MAX_ROUNDS):
         pieces = _MARKER.split(text)
         has_changed = False
         for index in range(0, len(pieces), 2):
-            spans = find_credentials(pieces[index])
+            spans = find_credentials(pieces[index], in_command=in_command)
             if spans:
                 pieces[index] = _replace_spans(pieces[index], spans)
                 has_changed = True
@@ -165,22 +180,22 @@ def _replace_spans(text: str, spans: list[CredentialSpan]) -> str:
     return "".join(parts)
 
 
-def _redact_value(value: Any, name: str, depth: int, program: str = "") -> Any:
+def _redact_value(value: Any, name: str, depth: int, program: str = "", in_command: bool = False) -> Any:
     """Redact a value; `name` is its credential name or "", `program` the one that a list of arguments is for."""
     if depth > _MAX_DEPTH:
         return "[too deep to read]"
     if isinstance(value, str):
         if name.lower() in _HEADERS:
             return _redact_header(name, value)
-        if name and is_credential(name, value):
+        if name and is_credential(name, value, env=name.startswith("-"), in_command=in_command):
             return "[redacted:secret]"
-        return redact(value)
+        return redact(value, in_command=in_command)
     if isinstance(value, int) and "pass" in name.lower() and is_credential(name, str(value)):
         return "[redacted:secret]"
     if isinstance(value, dict):
         return _redact_dict(value, name, depth)
     if isinstance(value, list):
-        return _redact_list(value, name, depth, program)
+        return _redact_list(value, name, depth, program, in_command)
     return value
 
 
@@ -209,7 +224,7 @@ def _redact_dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]
             redacted[redacted_key] = item if _redact_header("cookie", pair) == pair else "[redacted:cookie]"
             continue
         item_name = text if _is_sensitive_name(text) else value_name if text == "value" else ""
-        redacted[redacted_key] = _redact_value(item, item_name, depth + 1, program)
+        redacted[redacted_key] = _redact_value(item, item_name, depth + 1, program, text in COMMAND_KEYS)
     return redacted
 
 
@@ -229,7 +244,7 @@ def _is_sensitive_name(name: str) -> bool:
     return name.lower() in _HEADERS or is_credential_name(name)
 
 
-def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[Any]:
+def _redact_list(value: list[Any], name: str, depth: int, program: str, in_command: bool) -> list[Any]:
     passwords = find_argument_passwords(program, value)
     is_pair = len(value) == 2  # as in ["Cookie", "sid=..."]
     redacted: list[Any] = []
@@ -243,7 +258,7 @@ def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[
             start, end = passwords[index]
             redacted.append(f"{item[:start]}[redacted:password]{item[end:]}")
         else:
-            redacted.append(_redact_value(item, item_name, depth + 1))
+            redacted.append(_redact_value(item, item_name, depth + 1, in_command=in_command))
         previous = item if isinstance(item, str) else ""
     return redacted
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from consolidator.llm.patterns import lazy_regex
 
 _PLACEHOLDER = lazy_regex(
-    r"(?i)x{4,}|\*{2,}|•{2,}|\.{3,}|…|\byour\b|your[_-]|[_-]here\b|example|placeholder|changeme|change[_-]me|dummy|redacted|"
-    r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|^<|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|\$[A-Za-z_]|\{[a-z_.]+\}|^\{|"
+    r"(?i)x{4,}|\*{2,}|•{2,}|^.{0,8}(?:\.{3,}|…)|\byour\b|your[_-]|[_-]here\b|example|placeholder|changeme|change[_-]me|dummy|redacted|truncated|"
+    r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|^<|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|(?<![A-Za-z0-9$])\$[A-Za-z_]|^\$\$|(?-i:\$[A-Z_]{3})|\{[a-z_.]+\}|^\{|"
     r"^(?:null|none|nil|true|false|undefined|empty|string|unset|todo|n/?a|test|secret|password|token|required|optional)$"
 )
 # A value that only counts up is made up: 0123456789, ABCDEFGH, abcdef01.
@@ -44,11 +44,16 @@ _STRONG_SYMBOL = lazy_regex(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or ad
 _SYMBOL = lazy_regex(r"[!@#$%^&*+=?~_-]")
 
 
+def is_template(value: str) -> bool:
+    """Tell whether a value is masked, has a variable in it, or says that it is an example."""
+    return _PLACEHOLDER.search(value) is not None
+
+
 def is_placeholder(value: str) -> bool:
     """Tell whether a value is a placeholder for a credential: masked, templated, a keyword, or an obvious example."""
     return (
         not value
-        or _PLACEHOLDER.search(value) is not None
+        or is_template(value)
         or len(set(value)) <= 3
         or any(value.upper() in sequence for sequence in _SEQUENCES)
     )

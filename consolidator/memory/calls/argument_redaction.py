@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from consolidator.llm.redaction.redact import redact_json
 from consolidator.memory.calls.columns import Columns, Scalar
 
 REDACTED_SECRET = "[redacted:secret]"
@@ -19,7 +20,7 @@ _MAX_KEY = 80
 _MAX_SCANNED = 4096  # characters of a value that are redacted, before it is cut to what is kept
 _MAX_KEPT = 2048  # characters of one value
 _MAX_TOTAL = 8192  # characters of all values
-_MAX_DEPTH = 6
+_MAX_DEPTH, _MAX_MEMBERS = 6, 64
 
 
 @lru_cache(maxsize=4)
@@ -83,37 +84,22 @@ class ArgumentRedactor:
         return [self.redact_named(name, value) if isinstance(name, str) else value for name, value in pairs]
 
 
-def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:
-    """Return arguments with secrets hidden and long strings cut, about 8 KiB at most."""
-    budget = [_MAX_TOTAL]  # characters that may still be kept
-
-    def clean(value: Any, key: str, depth: int) -> Any:
-        if isinstance(value, Mapping):
-            if depth >= _MAX_DEPTH or budget[0] <= 0:
-                return "…"
-            name = value.get("name", value.get("key"))
-            keys = {"value": name} if isinstance(name, str) else {}
-            if value.get("kind") == "Secret":
-                value = {
-                    k: dict.fromkeys(v, REDACTED_SECRET) if k in _SECRET_DATA and isinstance(v, Mapping) else v
-                    for k, v in value.items()
-                }
-            return {redact(str(k))[:80]: clean(v, keys.get(k, str(k)), depth + 1) for k, v in list(value.items())[:64]}
-        if isinstance(value, list):
-            return [clean(v, key, depth + 1) for v in value[:64]] if depth < _MAX_DEPTH and budget[0] > 0 else "…"
-        if isinstance(value, str):
-            text = _redact_with_key(value[:_MAX_SCANNED], key, redact)[: min(_MAX_KEPT, max(budget[0], 0))]
-            budget[0] -= len(text)
-            return text
-        return value
-
-    return clean(arguments, "", 0)
+def redact_arguments(arguments: Any) -> Any:
+    """Return arguments with secrets hidden, as the nights hide them, and long strings cut, about 8 KiB at most."""
+    scanned = _cut_strings(arguments, _MAX_SCANNED, [_MAX_MEMBERS * _MAX_SCANNED], 0)
+    return _cut_strings(redact_json(scanned), _MAX_KEPT, [_MAX_TOTAL], 0)
 
 
-def _redact_with_key(value: str, key: str, redact: Callable[[str], str]) -> str:
-    """Redact a value together with its key, which may be what tells that it is a secret."""
-    if 0 < len(key) <= 40 and "\n" not in value:
-        text = redact(f"{key}={value}")
-        if text.startswith(f"{key}="):
-            return text[len(key) + 1 :]
-    return redact(value)
+def _cut_strings(value: Any, limit: int, budget: list[int], depth: int) -> Any:
+    """Return a value with its strings, members and levels cut; `budget` is how many characters all may still have."""
+    if isinstance(value, (Mapping, list)) and (depth >= _MAX_DEPTH or budget[0] <= 0):
+        return "…"
+    if isinstance(value, Mapping):
+        members = list(value.items())[:_MAX_MEMBERS]
+        return {str(key)[:limit]: _cut_strings(member, limit, budget, depth + 1) for key, member in members}
+    if isinstance(value, list):
+        return [_cut_strings(member, limit, budget, depth + 1) for member in value[:_MAX_MEMBERS]]
+    if isinstance(value, str):
+        value = value[: min(limit, max(budget[0], 0))]
+        budget[0] -= len(value)
+    return value

@@ -30,7 +30,7 @@ from consolidator.memory.lessons.segments import (
     quote_pattern,
     split_line,
 )
-from consolidator.memory.solutions.error_line import shows_failure
+from consolidator.memory.solutions.error_line import shows_failure, truncate_middle
 from consolidator.memory.solutions.line_kinds import NO_MATCH, NOT_SH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
@@ -254,7 +254,7 @@ class TraceFold:
         traced.segments = segments
         acting = [segment for segment in segments if not segment.is_trivial]
         if traced.ok is False:
-            text = self._redact(_ends_of(text, _REDACTED))
+            text = self._redact(truncate_middle(text, _REDACTED))
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
@@ -307,7 +307,7 @@ class TraceFold:
         if traced.path and traced.kind in ("read", "edit"):
             self._compare_indentation(traced, traced.path, arguments, call.result_text)
         if traced.ok is False:
-            traced.headlines = find_headlines(self._redact(_ends_of(call.result_text, 8000)), name)
+            traced.headlines = find_headlines(self._redact(truncate_middle(call.result_text, 8000)), name)
 
     def _compare_indentation(self, traced: TracedCall, path: str, arguments: Mapping[str, Any], result: str) -> None:
         """Note how many tabs the old text of a failed edit lacks, once the file is read or edited again."""
@@ -332,14 +332,6 @@ def _count_tabs(text: str) -> dict[str, int]:
                 f"{zlib.crc32(stripped.encode('utf-8', 'surrogatepass')):x}", len(line) - len(line.lstrip("\t"))
             )
     return tabs
-
-
-def _ends_of(text: str, limit: int) -> str:
-    """Return the beginning and the end of a long text, in whole lines: a part of a credential is not known as one."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
 
 
 def call_mark(call_id: str) -> int:

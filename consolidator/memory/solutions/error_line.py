@@ -53,9 +53,13 @@ def _headline(text: str) -> str:
     return find_error_line(text).text[:MAX_HEADLINE]
 
 
-def truncate_middle(text: str) -> str:
-    """Return a text; of a very long one, the two ends."""
-    return text if len(text) <= 2 * MAX_SCANNED_EDGE else f"{text[:MAX_SCANNED_EDGE]}\n{text[-MAX_SCANNED_EDGE:]}"
+def truncate_middle(text: str, limit: int = 2 * MAX_SCANNED_EDGE) -> str:
+    """Return a text; of a long one both ends, in whole lines or words: a part of a credential is not known as one."""
+    if len(text) <= limit:
+        return text
+    before, after = text[: limit // 2], text[-limit // 2 :]
+    before = before.rpartition("\n")[0] or before.rpartition(" ")[0]
+    return before + "\n" + (after.partition("\n")[2] or after.partition(" ")[2])
 
 
 def find_error_line(text: str) -> ErrorLine:

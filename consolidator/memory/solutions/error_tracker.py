@@ -173,7 +173,7 @@ class ErrorTracker:
             error.record = replace(error.record, person_spoke=True)
 
     def _add_failure(self, call: CompletedCall) -> None:
-        arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
+        arguments = redact_arguments(call.arguments)  # everything kept of an error comes from these
         text = self.redact(truncate_middle(call.result_text))
         line = find_error_line(text)
         later = LaterCall.of_call(call, arguments, text)
@@ -295,7 +295,7 @@ class ErrorTracker:
 
     def _resolve(self, error: _OpenError, later: LaterCall, grade: ResolutionGrade) -> None:
         call = later.call
-        arguments = redact_arguments(call.arguments, self.redact)
+        arguments = redact_arguments(call.arguments)
         texts = argument_texts(call.tool, arguments)
         place = self._find_place(call, arguments) if error.record.place is not None else None
         directory = call_directory(call.tool, arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.solutions.fix_form import call_texts
@@ -64,5 +63,5 @@ def _is_call(call: Event, tool: Any, arguments: Any) -> bool:
 
 
 def _texts(call: Event) -> dict[str, str]:
-    arguments = redact_arguments(read_tool_value(call.data.get("arguments")), redact)
+    arguments = redact_arguments(read_tool_value(call.data.get("arguments")))
     return call_texts(str(call.data.get("tool")), arguments)

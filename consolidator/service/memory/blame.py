@@ -10,7 +10,6 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_summary import argument_texts
 from consolidator.memory.lessons.history import History
@@ -64,7 +63,7 @@ async def blame_call(database: Database, session: str, seq: int) -> dict[str, An
             if row.created_at <= call.occurred_at and row.fix.get("correction") != "shadow":
                 moments |= {line.partition(":")[2]: (row.moment, row.created_at) for line in row.cited}
 
-    arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments"), redact))
+    arguments = argument_texts(str(call.data.get("tool")), redact_arguments(call.data.get("arguments")))
     line = " ".join(arguments.values())
     lines = [await _blame_line(database, id, line, *when) for id, when in moments.items()]
     lines.sort(key=lambda each: (-len(each["words"]), each["at"]))

@@ -14,6 +14,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.facts.candidates import count_steers
 from consolidator.memory.facts.corrections import is_correction
+from consolidator.memory.solutions.error_line import truncate_middle
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer, pluralize
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
@@ -376,7 +377,7 @@ def _text_of(data: Mapping[str, Any]) -> str:
     """Return an event's text as memory reads it: without secrets."""
     for name in _TEXTS:
         if isinstance(text := data.get(name), str) and text:
-            return redact(text[:MAX_TEXT])
+            return redact(truncate_middle(text, MAX_TEXT))
     return ""
 
 

@@ -122,7 +122,7 @@ async def replay_blamed(
         shown = [lesson_item(line["id"], line["text"]) for line in items]
         log = await _ask_again(database, settings, blamed["session_id"], blamed["seq"], shown, _choose(model, settings))
         calls = [event.data for event in log if event.type is EventType.TOOL_CALL]
-        arguments = [argument_texts(str(call["tool"]), redact_arguments(call["arguments"], redact)) for call in calls]
+        arguments = [argument_texts(str(call["tool"]), redact_arguments(call["arguments"])) for call in calls]
         attempts.append([" ".join(texts.values()) for texts in arguments])
     return attempts[0], attempts[1]
 

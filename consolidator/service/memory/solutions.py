@@ -53,7 +53,7 @@ async def find_solutions(
     if tool is not None and arguments is not None:
         call, tool = FailedCall(tool, arguments), None
     if call is not None:
-        call = replace(call, arguments=redact_arguments(call.arguments, redact))
+        call = replace(call, arguments=redact_arguments(call.arguments))
         tool = tool or failed_symbol(call.tool, call.arguments, text)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.llm.redaction.redact import redact
+from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.argument_redaction import REDACTED_SECRET, ArgumentRedactor, redact_arguments
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.columns import flatten
@@ -50,4 +50,14 @@ def test_the_data_of_a_secret_is_hidden_and_that_of_other_kinds_is_left() -> Non
     assert hidden["object.type"] == ["Opaque"]
     config = flatten({"kind": "ConfigMap", "data": {"mode": "plain"}})
     assert ArgumentRedactor(redact).redact_columns(config) is config
-    assert redact_arguments({"kind": "Secret", "data": {"mode": "plain"}}, redact)["data"] == {"mode": REDACTED_SECRET}
+    assert redact_arguments({"kind": "Secret", "data": {"mode": "plain"}})["data"] == {"mode": REDACTED_SECRET}
+
+
+def test_arguments_are_redacted_as_the_nights_redact_them() -> None:
+    for arguments in (
+        {"auth": {"password": SECRET}},
+        {"command": "mysql -porchid"},
+        {"headers": ["Cookie", f"sid={SECRET}"]},
+    ):
+        assert redact_arguments(arguments) == redact_json(arguments)
+        assert redact_arguments(redact_json(arguments)) == redact_json(arguments)

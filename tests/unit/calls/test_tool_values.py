@@ -14,6 +14,7 @@ from consolidator.memory.calls.tool_values import MAX_DEPTH, read_tool_value
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from tests.unit.llm.test_redaction_phrases import COMMANDS, WORD
 
 SESSION = SessionContext("s1", "s1", "coder", project="/home/ann/shop")
 HIDDEN = "Zebulon"
@@ -73,6 +74,7 @@ def learned_text(events: list[Event]) -> str:
     packed = result.folds.digest
     assert packed is not None
     unpacked = [zlib.decompress(part).decode() for part in (packed.terms, packed.quotes, packed.state)]
+    unpacked.append(zlib.decompress(result.folds.trace).decode())
     return repr([*unpacked, result.errors, result.folds.errors, result.folds.summary, result.candidates])
 
 
@@ -106,3 +108,11 @@ def test_a_credential_that_hides_behind_unseen_characters_is_redacted() -> None:
     assert token not in learned_text(
         [*events, event(3, EventType.TOOL_CALL, call_id="x", tool="Bash", arguments=hidden)]
     )
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_word_that_a_command_gives_as_a_password_is_in_nothing_that_is_kept(line: str) -> None:
+    events = call_events("Bash", {"command": f"cd src && {line}"}, "Error: no such host", ok=False)
+    events += call_events("Bash", {"command": f"{line} --now"}, "done", first=3)
+    events += call_events("Bash", line, "done", first=5)
+    assert WORD not in learned_text([*events, event(7, EventType.TOOL_CALL, call_id="x", tool="Bash", arguments=line)])

@@ -94,6 +94,8 @@ CREDENTIALS = {
     "an SSH password": "sshpass -p hunter2 ssh somebody@somewhere",
     "a curl password": "curl -u admin:hunter2 https://x",
     "a PostgreSQL password": "PGPASSWORD=hunter2 psql",
+    "a password of words": "DB_PASSWORD='hunter2x9 plum river'",
+    "a password with escaped quotes": 'password: "the \\"hunter2x9\\" door"',
     "a spoken password": "my password is hunter2x",
     "a spoken key": f"the api key is {TOKEN}",
     "a netrc line": f"machine github.com login me password {random_text(20)}",

@@ -12,6 +12,7 @@ from consolidator.memory.solutions.error_line import (
     MAX_SCANNED_EDGE,
     headline,
     shows_failure,
+    truncate_middle,
 )
 from consolidator.memory.solutions.fingerprint import (
     NO_MESSAGE,
@@ -244,6 +245,13 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
     assert fingerprint("Bash", "Exit code 1") == f"v14:Bash|{NO_MESSAGE}"
+
+
+@pytest.mark.parametrize("end", ["\n", " "])
+def test_no_word_is_cut_where_a_long_text_is(end: str) -> None:
+    for shift in range(9):
+        text = "x" * shift + end + f"abcdefgh{end}" * MAX_SCANNED_EDGE
+        assert {*truncate_middle(text).split()} - {"x" * shift} == {"abcdefgh"}
 
 
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:

@@ -21,6 +21,7 @@ from consolidator.memory.lessons.headlines import line_hash
 from consolidator.memory.lessons.history import failed_segment
 from consolidator.memory.lessons.segments import Segment, resolves
 from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
+from consolidator.memory.solutions.error_line import truncate_middle
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 
@@ -78,7 +79,7 @@ def _failures(
         if call.ok is not False or call.kind not in ("shell", "edit", "tool"):
             continue
         done = completed[call.seq]
-        text = redact(strip_invisible(done.result_text[:_MAX_OUTPUT]))
+        text = redact(strip_invisible(truncate_middle(done.result_text, _MAX_OUTPUT)))
         reasons = [headline.text for headline in call.headlines if line_hash(headline.text) not in printed]
         reasons = [reason.rstrip(" ━─═=-") for reason in reasons if is_quote_in(reason, text)][:1]
         pieces = tuple(dict.fromkeys([*reasons, *(match[0].strip() for match in _SAYS_RUN.finditer(text))]))[:2]

@@ -422,7 +422,7 @@ async def _find_known_fixes(
     text = redact(error)
     if call is None:  # which tool failed is not said: the error alone has to be the same
         return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
-    exact = fingerprint(failed_symbol(call.tool, redact_arguments(call.arguments, redact), text), text)
+    exact = fingerprint(failed_symbol(call.tool, redact_arguments(call.arguments), text), text)
     return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 
@@ -450,7 +450,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
         return None
     place = situation.place or scope.project or ""
     lessons = await load_shell_rules(database, scope) | await load_lessons(database, scope)
-    error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
+    error, arguments = redact(situation.text), redact_arguments(situation.arguments)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
     if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
