@@ -66,8 +66,9 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
 ) -> None:
     """L25."""
     (tmp_path / "mytools.py").write_text(TOOLS)
-    async with ModelServer(answers=create_reply) as server:
-        async with open_agent(database, server) as agent:
+    stalling = ScriptedReply(text="Here I am.", stall_after=2)
+    async with ModelServer(answers=create_reply) as server, ModelServer(answers=lambda _: stalling) as slow_server:
+        async with open_agent(database, slow_server) as agent:
             plain = await stop_session(agent, "main:test:plain", "after commit chunk")
         async with open_agent(database, server, [look]) as agent:
             handy = await stop_session(agent, "main:test:handy", "before tool")
