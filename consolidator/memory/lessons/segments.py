@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -19,10 +19,19 @@ from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, word_set
-from consolidator.memory.calls.shell_words import MAX_LINE, PLAIN_WRAPPERS, find_patterns, is_pattern, skip_options
+from consolidator.memory.calls.shell_words import (
+    MAX_LINE,
+    PLAIN_WRAPPERS,
+    ends_own_shell,
+    find_patterns,
+    is_pattern,
+    skip_options,
+)
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
+KILLED = re.compile(r"\s*(?:Error: )?Exit code (137|14[34]|1)\b")  # a shell that a signal ended, or may have ended
+_ENDS_WELL = word_set("echo printf true : sleep date wc head tail")
 MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_PATTERNS = 3  # words that are looked at for what a shell expands
@@ -184,9 +193,16 @@ def _parse_elsewhere(call: str) -> Segment | None:
     return None if LEFT_OUT.search(prefix) else replace(segment, prefix=prefix)
 
 
-def kills_own_shell(segments: Iterable[Segment]) -> bool:
-    """Whether a line ends the processes whose command line has a text that its own shell's has, too."""
-    return any(each.program == "pkill" and "-f" in each.options and "[" not in each.call for each in segments)
+def has_ended_itself(segments: Sequence[Segment], line: str, text: str) -> bool:
+    """Whether a line ended its own shell, by its exit code: of a signal, or 1 though it prints something, or ends well.
+
+    `text` is what a failed call gave.
+    """
+    killed = KILLED.match(text) if segments and ends_own_shell(line) else None
+    if killed is None or killed[1] != "1":
+        return killed is not None
+    link = next((each.link for each in reversed(segments) if each.link not in ("|", "|&")), "")
+    return segments[-1].program in _ENDS_WELL and link in (";", "&", "||") and not text[killed.end() :].strip()
 
 
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:

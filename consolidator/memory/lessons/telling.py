@@ -21,7 +21,7 @@ from consolidator.memory.calls.directory import (
     plain_path,
     strip_cd,
 )
-from consolidator.memory.calls.shell_words import PATTERN_SIGNS, find_patterns
+from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
@@ -31,15 +31,14 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
     FORMAT_CHECK,
     Segment,
+    has_ended_itself,
     judge_segments,
-    kills_own_shell,
     paths_of,
     purpose_of,
     quote_pattern,
     split_line,
 )
 from consolidator.memory.lessons.trace import (
-    KILLED,
     NO_MATCHES,
     POWERSHELL,
     REFUSAL,
@@ -73,7 +72,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         kind = lesson.match.get("kind") if lesson.warns else None
-        kills = kind == "pkill" and kills_own_shell(segments) and runs_in_shell(arguments)
+        kills = kind == "pkill" and runs_in_shell(arguments) and ends_own_shell(line or "")
         if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
@@ -132,7 +131,7 @@ def _answer_of_rule(lessons: list[Lesson], segments: list[Segment], line: str, e
     if POWERSHELL in rules and NOT_SH.search(error):
         cure = " Pipe a here-string (@'…'@) instead, or give the code as an argument." if "<<" in line else ""
         return Told(rules[POWERSHELL], rules[POWERSHELL].line + cure)
-    if KILLS_SHELL in rules and KILLED.match(error) and kills_own_shell(segments):
+    if KILLS_SHELL in rules and has_ended_itself(segments, line, error):
         return Told(rules[KILLS_SHELL], rules[KILLS_SHELL].line)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
@@ -328,7 +327,7 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "pattern":
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
-        return "pkill", "-f"
+        return ("pkill or pgrep",)
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()
