@@ -27,6 +27,7 @@ from consolidator.memory.calls.shell_words import (
     is_pattern,
     skip_options,
 )
+from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
@@ -121,6 +122,12 @@ class Segment:
         return folder + self.program if is_alone else None
 
     @property
+    def runner(self) -> str:
+        """What runs the program, as written: `python3` of `python3 -m pytest`; "" where nothing does."""
+        name, space, _ = ASSIGNMENTS.sub("", self.prefix).partition(" ")
+        return name if space else ""
+
+    @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
         return only_looks(self.program, self.operation)
@@ -193,6 +200,33 @@ def _parse_elsewhere(call: str) -> Segment | None:
     return None if LEFT_OUT.search(prefix) else replace(segment, prefix=prefix)
 
 
+def find_missing(text: str) -> set[str]:
+    """Return the programs that a shell did not find."""
+    lines = text[:MAX_READ].splitlines() if "not found" in text else ()
+    return {name for line in lines if "not found" in line and (name := missing_command(line))}
+
+
+def blame_runners(segments: list[Segment], text: str) -> list[Segment]:
+    """Return segments; where what was to run one is not there, that is the program: of `python -m pytest` python."""
+    missing = find_missing(text) if any(segment.runner for segment in segments) else ()
+    return [_as_runner(segment) if segment.runner in missing else segment for segment in segments]
+
+
+def _as_runner(segment: Segment) -> Segment:
+    call = ASSIGNMENTS.sub("", segment.full_call)
+    wrappers = tuple(wrapper for wrapper in segment.wrappers if wrapper in TRANSPARENT_WRAPPERS)
+    return replace(
+        segment,
+        program=segment.runner,
+        operation=segment.runner,
+        call=call,
+        wrappers=wrappers,
+        options=(),
+        prefix=segment.full_call.removesuffix(call),
+        script="",
+    )
+
+
 def has_ended_itself(segments: Sequence[Segment], line: str, text: str) -> bool:
     """Whether a line ended its own shell, by its exit code: of a signal, or 1 though it prints something, or ends well.
 
@@ -244,8 +278,7 @@ def judge_segments(
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
     outcomes: list[bool | None] = [None] * len(segments)
-    called = {segment.program for segment in segments if "command not found" in text}
-    missing = {name for name in called if f"{name}: command not found" in text or f"command not found: {name}" in text}
+    missing = find_missing(text)
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
         commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()

@@ -31,6 +31,7 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
     FORMAT_CHECK,
     Segment,
+    blame_runners,
     has_ended_itself,
     judge_segments,
     paths_of,
@@ -48,7 +49,7 @@ from consolidator.memory.lessons.trace import (
     skill_name,
 )
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
+from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place, missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_SH, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -108,6 +109,7 @@ def answer_failure(
         return answer
     if project and (answer := _answer_of_folder(all_lessons, segments, line, directory, error, project)) is not None:
         return answer
+    segments = blame_runners(segments, error)
     outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
@@ -284,6 +286,8 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
     program = segment.called if match["kind"] in ("program", "lone") else segment.program
+    if match["kind"] == "program" and missing_command(match["headline"]):
+        program = program or segment.runner
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (

@@ -25,6 +25,7 @@ from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import (
     Segment,
+    blame_runners,
     has_ended_itself,
     judge_segments,
     parse_segments,
@@ -223,6 +224,7 @@ class TraceFold:
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
         text = call.result_text
+        segments = blame_runners(segments, text)
         if call.is_unseen:
             segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]

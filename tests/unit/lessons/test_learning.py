@@ -1598,3 +1598,37 @@ def test_a_command_that_never_ran_in_the_projects_own_folder_is_told_with_its_fo
     (lesson,) = of_kind(learn(4, write), "command")
     assert lesson.line == "Build: `npm run build` in `api/` or `web/` (worked 4 of 4)."
     assert of_kind(learn(8, write), "command") == []
+
+
+def test_a_runner_that_is_not_there_is_blamed_for_what_it_was_to_run() -> None:
+    error = "Exit code 127\n(eval):1: command not found: python"
+
+    def write(log: CallLog) -> None:
+        log.fail("cd web && python -m pytest tests -q", error)
+        log.run("cd web && python3 -m pytest tests -q", "3 passed")
+
+    lessons = learn(2, write)
+    (lesson,) = of_kind(lessons, "always_fails")
+    assert (lesson.key, lesson.instead, lesson.failures, lesson.warns) == ("program python", "python3", 2, True)
+    (tests,) = [each for each in lessons if each.purpose == "test"]
+    assert (tests.successes, tests.failures) == (2, 0)
+    for command, is_warned in [
+        ("python -m mypy .", True),
+        ("python tools/check.py", True),
+        ("python3 -m mypy .", False),
+        ("uv run python -m mypy .", False),
+    ]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+        told = answer_failure(
+            [lesson], "Bash", {"command": command}, "Exit code 127\n(eval):1: command not found: python"
+        )
+        assert (told is not None and told.call == "python3") == is_warned
+
+
+def test_a_module_that_fails_is_none_of_its_runner() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("python -m pytest tests", "Exit code 1\n1 failed").run("python3 -m pytest tests", "1 passed")
+
+    assert not of_kind(learn(3, write), "always_fails")
