@@ -98,9 +98,11 @@ def _harness(history: History) -> Iterator[Lesson]:
             cancelled.add(session, call)
         if call.name == PATCH_TOOL and any(UNMARKED in headline.text for headline in call.headlines):
             unmarked.add(session, call)
-        place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
+        is_kept = call.name == KEEPS_FOLDER or (call.kind == "search" and call.path)
+        place = session.relative(call.directory) if is_kept else None
         errors = "\n".join(headline.text for headline in call.headlines) if place and is_inside(place) else ""
-        if place and errors and (goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)):
+        paths = [call.path] if call.kind == "search" and call.path else paths_of(call.segments)
+        if place and errors and (goes_again(place, errors) or expects_root(place, paths, errors)):
             left.add(session, call)
         if (rule := broken_rule(call)) is not None:
             refused[rule].add(session, call)

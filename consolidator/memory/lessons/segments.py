@@ -266,8 +266,8 @@ def _is_name(word: str) -> bool:
 
 
 def paths_of(segments: Sequence[Segment]) -> list[str]:
-    """Return the paths that a line's programs were given, without those that only look."""
-    return [path for segment in segments if not segment.is_trivial for path in segment.paths]
+    """Return the paths that a line's programs were given."""
+    return [path for segment in segments for path in segment.paths]
 
 
 def judge_segments(

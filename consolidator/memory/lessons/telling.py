@@ -103,7 +103,7 @@ def answer_failure(
     all_lessons = list(lessons)
     line = shell_command(tool, arguments)
     if line is None:
-        return next(_answers_of_tool(all_lessons, tool, arguments, error, project), None)
+        return next(_answers_of_tool(all_lessons, tool, arguments, error, directory, project), None)
     segments, place = split_line(line, directory)
     if (answer := _answer_of_rule(all_lessons, segments, line, error)) is not None:
         return answer
@@ -147,12 +147,10 @@ def _answer_of_folder(
     lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
 ) -> Told | None:
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
-    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
-    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
+    lesson, known = _find_kept_folder(lessons)
     place = line_directory(line, directory) or ""
     if lesson is None or not directory or is_absolute(place):
         return None
-    known = () if index is None else index.match["index"].values()
     if place == directory and expects_root(place, paths_of(segments), error, known):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
@@ -160,6 +158,13 @@ def _answer_of_folder(
         there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
         return Told(lesson, there, strip_cd(line).strip())
     return None
+
+
+def _find_kept_folder(lessons: list[Lesson]) -> tuple[Lesson | None, Iterable[str]]:
+    """Return by what lesson it is told that the shell is in a folder, and the project's known files."""
+    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
+    return lesson, () if index is None else index.match["index"].values()
 
 
 def _answers_of_shell(
@@ -220,7 +225,7 @@ def _fold_names(repository: str) -> set[str]:
 
 
 def _answers_of_tool(
-    lessons: list[Lesson], tool: str, arguments: Any, error: str, project: str | None
+    lessons: list[Lesson], tool: str, arguments: Any, error: str, directory: str | None, project: str | None
 ) -> Iterator[Told]:
     skill = _skill(tool, arguments)
     for lesson in lessons:
@@ -232,6 +237,10 @@ def _answers_of_tool(
             yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
+        lesson, known = _find_kept_folder(lessons)
+        if lesson and directory and project and paths and expects_root(directory, paths[:1], error, known):
+            path = f"{project}/{plain_path(paths[0])}"
+            yield Told(lesson, f"The shell is in {name_folder(directory)}: look in {code(path)}.", path)
         yield from _answers_of_path(lessons, paths[:1], error, project)
 
 

@@ -557,6 +557,39 @@ def test_a_call_that_the_kept_folder_misled_is_answered_by_where_the_shell_is() 
     assert answer_failure(lessons, "Bash", {"command": "git add b.ts"}, no_file, "web", HOME) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("grep -n total web/cart.ts", "grep: web/cart.ts: No such file or directory"),
+        ("ls web/ | head", "ls: cannot access 'web/': No such file or directory"),
+        (
+            "git diff --stat web/cart.ts",
+            "fatal: ambiguous argument 'web/cart.ts': unknown revision or path not in the working tree.",
+        ),
+    ],
+)
+def test_what_only_looks_is_told_where_the_shell_is(line: str, error: str) -> None:
+    lessons = learn(1, lambda log: log.run("cd web && make").fail(line, error))
+    (lesson,) = of_kind(lessons, "harness")
+    told = answer_failure([lesson], "Bash", {"command": line}, f"Exit code 1\n{error}", "web", HOME)
+    assert told is not None
+    assert told.call == f"cd {HOME} && {line}"
+    assert answer_failure([lesson], "Bash", {"command": line}, error.replace("web/", "app/"), "web", HOME) is None
+    assert answer_failure([lesson], "Bash", {"command": line}, error, "", HOME) is None
+
+
+@pytest.mark.parametrize("path", ["web", "web/cart.ts"])
+def test_a_search_is_told_where_the_shell_is(path: str) -> None:
+    error = f"<tool_use_error>Path does not exist: {path}. Note: you are in {HOME}/web.</tool_use_error>"
+    search = {"pattern": "total", "path": path}
+    lessons = learn(1, lambda log: log.run("cd web && make").call("Grep", search, error, ok=False))
+    (lesson,) = of_kind(lessons, "harness")
+    told = answer_failure([lesson], "Grep", search, error, "web", HOME)
+    assert told is not None
+    assert told.call == f"{HOME}/{path}"
+    assert answer_failure([lesson], "Grep", {"pattern": "x", "path": f"{HOME}/x"}, error, "web", HOME) is None
+
+
 def test_a_path_of_the_project_is_looked_for_from_its_root() -> None:
     def write(log: CallLog) -> None:
         log.read("deploy/steps.yml").read("web/app/view.ts")
