@@ -41,8 +41,9 @@ MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
 SHELL_RULES = {  # that hold from the first case on
-    KILLS_SHELL: "`pkill -f NAME` also ends the shell whose own line has that name, as `kill $(pgrep -f …)` does, and "
-    "the rest does not run: write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call (it ended",
+    KILLS_SHELL: "`pkill -f NAME` also ends the shell whose own line has that name, as `kill $(pgrep -f …)` does: "
+    "the rest does not run. Write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call "
+    "(a shell ended so",
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
     NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
     POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",

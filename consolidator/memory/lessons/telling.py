@@ -237,10 +237,10 @@ def _answers_of_tool(
             yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
-        lesson, known = _find_kept_folder(lessons)
-        if lesson and directory and project and paths and expects_root(directory, paths[:1], error, known):
+        kept, known = _find_kept_folder(lessons)
+        if kept and directory and project and paths and expects_root(directory, paths[:1], error, known):
             path = f"{project}/{plain_path(paths[0])}"
-            yield Told(lesson, f"The shell is in {name_folder(directory)}: look in {code(path)}.", path)
+            yield Told(kept, f"The shell is in {name_folder(directory)}: look in {code(path)}.", path)
         yield from _answers_of_path(lessons, paths[:1], error, project)
 
 
