@@ -273,15 +273,13 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
                 s
                 for s in call.segments
                 if s.ok
-                and (
-                    s.operation == segment.operation
-                    or (is_missing and (_replaces(s, segment) or _find_runner(s, segment) is not None))
-                )
+                and (s.operation == segment.operation or (is_missing and (_replaces(s, segment) or _runs(s, segment))))
             ]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = match.bare_call if is_missing or is_flag else match.shown  # if missing, whatever it was given
-                shown = (_find_runner(match, segment) if is_missing else None) or shown
+                if is_missing and shown is not None and _runs(match, segment):
+                    shown = match.runner
                 if is_flag and shown is not None:
                     shown = " ".join([shown, *match.options[:2]])
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
@@ -313,11 +311,10 @@ def _replaces(segment: Segment, missing: Segment) -> bool:
     return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
 
 
-def _find_runner(segment: Segment, missing: Segment) -> str | None:
-    """Return what ran the same in place of a runner that is not there: `python3` of `python3 -m pytest`."""
-    words = ASSIGNMENTS.sub("", segment.full_call).split()
-    is_same = segment.runner not in ("", missing.program) and words[1:3] == missing.call.split()[1:3]
-    return segment.runner if is_same else None
+def _runs(segment: Segment, missing: Segment) -> bool:
+    """Whether a runner runs the same in place of one that is not there: `python3 -m pytest`."""
+    words = ASSIGNMENTS.sub("", segment.full_call).split()[1:3]
+    return segment.runner not in ("", missing.program) and len(words) == 2 and words == missing.call.split()[1:3]
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

@@ -75,8 +75,8 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
         wrapper = str(match.get("wrapper")).split()
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
-        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS
-        return words[0] == program and (not is_runner or "not found" in match["headline"])  # else it is not what fails
+        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # which is there, but for a shell
+        return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder

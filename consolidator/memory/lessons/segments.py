@@ -209,22 +209,14 @@ def find_missing(text: str) -> set[str]:
 def blame_runners(segments: list[Segment], text: str) -> list[Segment]:
     """Return segments; where what was to run one is not there, that is the program: of `python -m pytest` python."""
     missing = find_missing(text) if any(segment.runner for segment in segments) else ()
-    return [_as_runner(segment) if segment.runner in missing else segment for segment in segments]
+    return [_as_runner(segment, segment.runner) if segment.runner in missing else segment for segment in segments]
 
 
-def _as_runner(segment: Segment) -> Segment:
+def _as_runner(segment: Segment, name: str) -> Segment:
     call = ASSIGNMENTS.sub("", segment.full_call)
     wrappers = tuple(wrapper for wrapper in segment.wrappers if wrapper in TRANSPARENT_WRAPPERS)
-    return replace(
-        segment,
-        program=segment.runner,
-        operation=segment.runner,
-        call=call,
-        wrappers=wrappers,
-        options=(),
-        prefix=segment.full_call.removesuffix(call),
-        script="",
-    )
+    prefix = segment.full_call.removesuffix(call)
+    return Segment(name, name, call, wrappers, (), segment.paths, segment.link, segment.piped, prefix=prefix)
 
 
 def has_ended_itself(segments: Sequence[Segment], line: str, text: str) -> bool:
