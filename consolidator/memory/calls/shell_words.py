@@ -36,6 +36,9 @@ _OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded
 _BY_LINE = re.compile(r"-\w*f[a-z]*|--full")  # of `pkill` and `pgrep`: processes are found by their command lines
 _KILL_VALUES = frozenset({"-u", "-U", "-G", "-c", "-d", "-F", "-r"})
 _KILL_LIMITS = frozenset({"-x", "-o", "-P", "-g", "-s", "-t", "-l", "-0"})  # with which it may spare the shell
+_BESIDE = re.compile(
+    r"(?:pkill|pgrep)\b[^;\n]*[^&>|;\s]\s+&(?:\s|$)"
+)  # it runs in the background: the line may end first
 _SURE_PATTERN = re.compile(r"(?:\\[^\w\s]|\[\w\]|[^\\\[\](){}+*?^$|])*")  # of which each sign matches one
 MAX_PATTERN = 200  # characters of a pattern that is looked for
 _SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
@@ -144,7 +147,8 @@ def find_patterns(line: str, *others: str) -> list[Word]:
 def ends_own_shell(line: str) -> bool:
     """Tell whether a line ends the processes whose command line has a text that its own shell's has, too."""
     line = line[:MAX_LINE]
-    commands = unwrap_shells(split_commands(line)) if "pkill" in line or "pgrep" in line else []
+    may_end = ("pkill" in line or "pgrep" in line) and not _BESIDE.search(line)
+    commands = unwrap_shells(split_commands(line)) if may_end else []
     for before, words, after in zip([[], *commands], commands, [*commands[1:], []], strict=False):
         is_given = (before[:1] == ["kill"] and before[-1] == "$") or (after[:1] == ["xargs"] and "kill" in after)
         options = {word for word in words[1:] if word[0] == "-"}

@@ -1331,6 +1331,11 @@ def test_a_line_that_ends_its_own_shell_is_told_of_from_the_first_case_on() -> N
         ("pkill -f '[s]erver'; make up", False),
         (r"pkill -f 'server\|worker'; make up", False),  # a bar that is meant
         ("pkill -f '(server)+$'; make up", False),  # nobody knows
+        (
+            "pkill -f server || true && make up > log 2>&1 &\nsleep 1",
+            False,
+        ),  # beside the shell, which may be done first
+        ("pkill -f server; make up 2>&1 & echo ok", True),
         ("pkill -x -f server; pgrep -f server; kill 12", False),
         ("pkill server; grep -f a b", False),
         ("echo 'pkill -f server'", False),
