@@ -21,7 +21,10 @@ _CD = re.compile(
 )
 _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
-_NOT_THERE = re.compile(r"no such file|did not match any files|can't cd to", re.IGNORECASE)
+_NOT_THERE = re.compile(
+    r"no such file|did not match any files|can't cd to|path not in the working tree|(?:path|directory) does not exist",
+    re.IGNORECASE,
+)
 _CD_FAILED = re.compile(r"\bcd: ?\d*|can't cd to ", re.IGNORECASE)
 _LATER_CD = re.compile(r"(?:[;&|\n(]|^)[^\S\n]*(?:cd|pushd|popd|(?i:set-location))\b")
 _ANY_CD = re.compile(r"\b(?:cd|pushd|popd|(?i:set-location))\b")
@@ -122,20 +125,20 @@ def goes_again(place: str, error: str) -> bool:
 
 
 def _words_of(line: str) -> Iterator[str]:
-    return (word.strip("'\"`‘’").removeprefix("./").rstrip("/") for word in re.split(r":(?:\s|$)|\s", line))
+    return (word.strip("'\"`‘’").removeprefix("./").rstrip("/.") for word in re.split(r":(?:\s|$)|\s", line))
 
 
 def expects_root(place: str, words: Sequence[str], error: str, known: Iterable[str] = ()) -> bool:
     """Whether a call failed in `place` since its paths are as seen from the project's folder.
 
-    They begin with that folder, or one that is not there is `known` in the project's.
+    One that is not there begins with that folder, or is `known` in the project's.
     """
     lines = [line for line in error[:_MAX_ERROR].splitlines() if _NOT_THERE.search(line)]
     named = {each for line in lines for each in _words_of(line)}
     paths = {word.removeprefix("./").rstrip("/") for word in words} - {""}
     missing = [path for path in paths if any(f"/{each}".endswith(f"/{path}") for each in named)]
-    is_known = bool(place) and any(f"{each}/".startswith(f"{path}/") for path in missing for each in known)
-    return bool(lines) and (is_known or names_path_in(place, words))
+    is_known = any(f"{each}/".startswith(f"{path}/") for path in missing for each in known)
+    return bool(place) and (is_known or any(f"{path}/".startswith(f"{place}/") for path in missing))
 
 
 def name_folder(place: str) -> str:

@@ -33,6 +33,14 @@ ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
 _SCRIPT_OPTION = re.compile(r"[-/]c(?:om\w*)?|/?/[ck]")  # of PowerShell and cmd, in small letters, as the next two
 _OPAQUE_OPTION = re.compile(r"[-/](?:e(?:c|nc\w*)?|f(?:ile)?)")  # of an encoded script, or one in a file
+_BY_LINE = re.compile(r"-\w*f[a-z]*|--full")  # of `pkill` and `pgrep`: processes are found by their command lines
+_KILL_VALUES = frozenset({"-u", "-U", "-G", "-c", "-d", "-F", "-r"})
+_KILL_LIMITS = frozenset({"-x", "-o", "-P", "-g", "-s", "-t", "-l", "-0"})  # with which it may spare the shell
+_BESIDE = re.compile(
+    r"(?:pkill|pgrep)\b[^;\n]*[^&>|;\s]\s+&(?:\s|$)"
+)  # it runs in the background: the line may end first
+_SURE_PATTERN = re.compile(r"(?:\\[^\w\s]|\[\w\]|[^\\\[\](){}+*?^$|])*")  # of which each sign matches one
+MAX_PATTERN = 200  # characters of a pattern that is looked for
 _SWITCH = re.compile(r"[-/](?:no\w*|sta|mta|l(?:ogin)?|i(?:nteractive)?)")
 
 
@@ -134,6 +142,36 @@ def find_patterns(line: str, *others: str) -> list[Word]:
         return []
     commands = [words for words in split_commands(line) if words[0] not in _NO_PATTERNS]
     return [word for words in commands for word in words if word in others or is_pattern(word)]
+
+
+def ends_own_shell(line: str) -> bool:
+    """Tell whether a line ends the processes whose command line has a text that its own shell's has, too."""
+    line = line[:MAX_LINE]
+    may_end = ("pkill" in line or "pgrep" in line) and not _BESIDE.search(line)
+    commands = unwrap_shells(split_commands(line)) if may_end else []
+    for before, words, after in zip([[], *commands], commands, [*commands[1:], []], strict=False):
+        is_given = (before[:1] == ["kill"] and before[-1] == "$") or (after[:1] == ["xargs"] and "kill" in after)
+        options = {word for word in words[1:] if word[0] == "-"}
+        is_by_line = any(map(_BY_LINE.fullmatch, options)) and _KILL_LIMITS.isdisjoint(options)
+        if is_by_line and (words[0] == "pkill" or (words[0] == "pgrep" and is_given)):
+            patterns = skip_options(words[1:], _KILL_VALUES, 0)[:1]
+            if any(_is_found(word[1:-1] if word[0] == '"' else word, line) for word in patterns):
+                return True
+    return False
+
+
+def _is_found(pattern: str, line: str) -> bool:
+    """Tell whether an extended regular expression surely matches in a line: one of few signs, which takes no time."""
+    for alternative in re.split(r"(?<!\\)\|", pattern) if len(pattern) <= MAX_PATTERN else ():
+        position = 0
+        for part in alternative.replace(".+", "..*").split(".*"):
+            match = re.compile(part, re.DOTALL).search(line, position) if _SURE_PATTERN.fullmatch(part) else None
+            if match is None:
+                break
+            position = match.end()
+        else:
+            return True
+    return False
 
 
 def is_pattern(word: str) -> bool:

@@ -20,7 +20,7 @@ from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import Segment
+from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -272,11 +272,14 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             worked = [
                 s
                 for s in call.segments
-                if s.ok and (s.operation == segment.operation or (is_missing and _replaces(s, segment)))
+                if s.ok
+                and (s.operation == segment.operation or (is_missing and (_replaces(s, segment) or _runs(s, segment))))
             ]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = match.bare_call if is_missing or is_flag else match.shown  # if missing, whatever it was given
+                if is_missing and shown is not None and _runs(match, segment):
+                    shown = match.runner
                 if is_flag and shown is not None:
                     shown = " ".join([shown, *match.options[:2]])
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
@@ -306,6 +309,12 @@ def _replaces(segment: Segment, missing: Segment) -> bool:
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
     return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
+
+
+def _runs(segment: Segment, missing: Segment) -> bool:
+    """Whether a runner runs the same in place of one that is not there: `python3 -m pytest`."""
+    words = ASSIGNMENTS.sub("", segment.full_call).split()[1:3]
+    return segment.runner not in ("", missing.program) and len(words) == 2 and words == missing.call.split()[1:3]
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

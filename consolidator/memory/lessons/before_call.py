@@ -13,6 +13,7 @@ from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, 
 from consolidator.memory.calls.shell_words import (
     PASSED_ON,
     command_line,
+    ends_own_shell,
     find_patterns,
     is_read_by_shell,
     split_commands,
@@ -38,8 +39,10 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
         return False
     if kind == "pattern":  # a vector's script is read by another shell than the one that was learned of
         return isinstance(given, str) and bool(find_patterns(given))
+    if kind == "pkill":
+        return is_read_by_shell(given) and ends_own_shell(line)
     commands = unwrap_shells(split_commands(line))
-    if (kind == "lone" and (len(commands) != 1 or ">" in line)) or (kind == "pkill" and not is_read_by_shell(given)):
+    if kind == "lone" and (len(commands) != 1 or ">" in line):
         return False
     return any(_is_match(match, words) for words in commands)
 
@@ -72,10 +75,8 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
         wrapper = str(match.get("wrapper")).split()
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
-        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # it is not what fails
-        return words[0] == program and not is_runner
-    if kind == "pkill":
-        return words[0] == kind and "-f" in words and not any("[" in word for word in words)
+        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # which is there, but for a shell
+        return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder

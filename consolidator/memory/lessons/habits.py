@@ -24,8 +24,8 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import kills_own_shell, paths_of
-from consolidator.memory.lessons.trace import NO_MATCHES, NO_SHELL, POWERSHELL, TracedCall
+from consolidator.memory.lessons.segments import paths_of
+from consolidator.memory.lessons.trace import KILLED_SHELL, NO_MATCHES, POWERSHELL, SPARED_SHELL, TracedCall
 from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
@@ -41,8 +41,9 @@ MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
 SHELL_RULES = {  # that hold from the first case on
-    KILLS_SHELL: "`pkill -f NAME` also ends the shell that runs its line, and the rest does not run: write "
-    "`pkill -f '[N]AME'`, its first letter in brackets (exit code 143 or 144",
+    KILLS_SHELL: "`pkill -f NAME` also ends the shell whose own line has that name, as `kill $(pgrep -f …)` does: "
+    "the rest does not run. Write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call "
+    "(a shell ended so",
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
     NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
     POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
@@ -77,15 +78,15 @@ def learn_habits(history: History) -> list[Lesson]:
 
 def broken_rule(call: TracedCall) -> str | None:
     """Return which of `SHELL_RULES` a call did not keep."""
-    if call.kind == "shell" and call.ok is False and call.value in ("sleep", "pkill"):
+    if call.kind == "shell" and call.ok is False and call.value in ("sleep", KILLED_SHELL):
         return SLEPT if call.value == "sleep" else KILLS_SHELL
     return next((headline.key for headline in call.headlines if headline.key in SHELL_RULES), None)
 
 
-def is_against(rule: str, call: TracedCall) -> bool:
-    """Whether a call is of the form that one of `SHELL_RULES` says to fail."""
-    is_of_form = find_patterns(call.line) if rule == NO_MATCHES else kills_own_shell(call.segments)
-    return bool(is_of_form) and call.value != NO_SHELL
+def _worked_against(rule: str, history: History) -> int:
+    """Return how many calls worked though they are of the form that one of `SHELL_RULES` says to fail."""
+    calls = (call for _, call in history.calls() if call.ok)
+    return sum(bool(find_patterns(each.line)) if rule == NO_MATCHES else each.value == SPARED_SHELL for each in calls)
 
 
 def _harness(history: History) -> Iterator[Lesson]:
@@ -98,9 +99,11 @@ def _harness(history: History) -> Iterator[Lesson]:
             cancelled.add(session, call)
         if call.name == PATCH_TOOL and any(UNMARKED in headline.text for headline in call.headlines):
             unmarked.add(session, call)
-        place = session.relative(call.directory) if call.name == KEEPS_FOLDER else None
+        is_kept = call.name == KEEPS_FOLDER or (call.kind == "search" and call.path)
+        place = session.relative(call.directory) if is_kept else None
         errors = "\n".join(headline.text for headline in call.headlines) if place and is_inside(place) else ""
-        if place and errors and (goes_again(place, errors) or expects_root(place, paths_of(call.segments), errors)):
+        paths = [call.path] if call.kind == "search" and call.path else paths_of(call.segments)
+        if place and errors and (goes_again(place, errors) or expects_root(place, paths, errors)):
             left.add(session, call)
         if (rule := broken_rule(call)) is not None:
             refused[rule].add(session, call)
@@ -147,7 +150,7 @@ def _harness(history: History) -> Iterator[Lesson]:
             failures=len(cases),
             match={"shell": rule, "kind": {NO_MATCHES: "pattern", KILLS_SHELL: "pkill"}.get(rule, rule)},
             warns=rule in (NO_MATCHES, KILLS_SHELL)
-            and not any(call.ok and is_against(rule, call) for _, call in history.calls()),
+            and _worked_against(rule, history) < (1 if rule == NO_MATCHES else len(cases)),
             starts=len(cases.roots) > 1,
         )
     short, total = shifts["tab+1"], sum(map(len, shifts.values()))
@@ -251,7 +254,7 @@ def _constants(history: History) -> Iterator[Lesson]:
     cases: dict[str, Cases] = defaultdict(Cases)
     unnamed = failures = 0  # the calls that leave it out
     for session, call in history.calls():
-        if call.kind == "shell" and call.ok and call.value:
+        if call.kind == "shell" and call.ok and call.value and "/" in call.value:
             cases[call.value].add(session, call)
         elif call.kind == "shell" and any(_OF_REPOSITORY.match(segment.operation) for segment in call.segments):
             unnamed += call.ok is True

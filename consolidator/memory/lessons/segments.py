@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -19,10 +19,20 @@ from consolidator.memory.calls.blame import find_blamed, only_looks
 from consolidator.memory.calls.directory import line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import MINOR_PROGRAMS, word_set
-from consolidator.memory.calls.shell_words import MAX_LINE, PLAIN_WRAPPERS, find_patterns, is_pattern, skip_options
+from consolidator.memory.calls.shell_words import (
+    MAX_LINE,
+    PLAIN_WRAPPERS,
+    ends_own_shell,
+    find_patterns,
+    is_pattern,
+    skip_options,
+)
+from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FOLDER, NO_MATCH
 
 MAX_SEGMENTS = 12
+KILLED = re.compile(r"\s*(?:Error: )?Exit code (137|14[34]|1)\b")  # a shell that a signal ended, or may have ended
+_ENDS_WELL = word_set("echo printf true : sleep date wc head tail")
 MIN_SHARED_WORDS = 0.5  # of a call's words after its program, in another one that does the same
 MAX_READ = 60_000  # characters of an output that are read for what the shell says
 MAX_PATTERNS = 3  # words that are looked at for what a shell expands
@@ -112,6 +122,12 @@ class Segment:
         return folder + self.program if is_alone else None
 
     @property
+    def runner(self) -> str:
+        """What runs the program, as written: `python3` of `python3 -m pytest`; "" where nothing does."""
+        name, space, _ = ASSIGNMENTS.sub("", self.prefix).partition(" ")
+        return name if space else ""
+
+    @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
         return only_looks(self.program, self.operation)
@@ -184,9 +200,35 @@ def _parse_elsewhere(call: str) -> Segment | None:
     return None if LEFT_OUT.search(prefix) else replace(segment, prefix=prefix)
 
 
-def kills_own_shell(segments: Iterable[Segment]) -> bool:
-    """Whether a line ends the processes whose command line has a text that its own shell's has, too."""
-    return any(each.program == "pkill" and "-f" in each.options and "[" not in each.call for each in segments)
+def find_missing(text: str) -> set[str]:
+    """Return the programs that a shell did not find."""
+    lines = text[:MAX_READ].splitlines() if "not found" in text else ()
+    return {name for line in lines if "not found" in line and (name := missing_command(line))}
+
+
+def blame_runners(segments: list[Segment], text: str) -> list[Segment]:
+    """Return segments; where what was to run one is not there, that is the program: of `python -m pytest` python."""
+    missing = find_missing(text) if any(segment.runner for segment in segments) else ()
+    return [_as_runner(segment, segment.runner) if segment.runner in missing else segment for segment in segments]
+
+
+def _as_runner(segment: Segment, name: str) -> Segment:
+    call = ASSIGNMENTS.sub("", segment.full_call)
+    wrappers = tuple(wrapper for wrapper in segment.wrappers if wrapper in TRANSPARENT_WRAPPERS)
+    prefix = segment.full_call.removesuffix(call)
+    return Segment(name, name, call, wrappers, (), segment.paths, segment.link, segment.piped, prefix=prefix)
+
+
+def has_ended_itself(segments: Sequence[Segment], line: str, text: str) -> bool:
+    """Whether a line ended its own shell, by its exit code: of a signal, or 1 though it prints something, or ends well.
+
+    `text` is what a failed call gave.
+    """
+    killed = KILLED.match(text) if segments and ends_own_shell(line) else None
+    if killed is None or killed[1] != "1":
+        return killed is not None
+    link = next((each.link for each in reversed(segments) if each.link not in ("|", "|&")), "")
+    return segments[-1].program in _ENDS_WELL and link in (";", "&", "||") and not text[killed.end() :].strip()
 
 
 def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
@@ -216,8 +258,8 @@ def _is_name(word: str) -> bool:
 
 
 def paths_of(segments: Sequence[Segment]) -> list[str]:
-    """Return the paths that a line's programs were given, without those that only look."""
-    return [path for segment in segments if not segment.is_trivial for path in segment.paths]
+    """Return the paths that a line's programs were given."""
+    return [path for segment in segments for path in segment.paths]
 
 
 def judge_segments(
@@ -228,8 +270,7 @@ def judge_segments(
     `failure_text` tells that the output shows a failure though the call's exit status hides it.
     """
     outcomes: list[bool | None] = [None] * len(segments)
-    called = {segment.program for segment in segments if "command not found" in text}
-    missing = {name for name in called if f"{name}: command not found" in text or f"command not found: {name}" in text}
+    missing = find_missing(text)
     if ok and not failure_text:
         pipelines = sum(segment.link not in ("|", "|&") and segment.program != "cd" for segment in segments)
         commands = parse_segments(line) if pipelines > 1 and "/dev/null" in line else ()

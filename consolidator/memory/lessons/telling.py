@@ -21,7 +21,7 @@ from consolidator.memory.calls.directory import (
     plain_path,
     strip_cd,
 )
-from consolidator.memory.calls.shell_words import PATTERN_SIGNS, find_patterns
+from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
@@ -31,15 +31,15 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import (
     FORMAT_CHECK,
     Segment,
+    blame_runners,
+    has_ended_itself,
     judge_segments,
-    kills_own_shell,
     paths_of,
     purpose_of,
     quote_pattern,
     split_line,
 )
 from consolidator.memory.lessons.trace import (
-    KILLED,
     NO_MATCHES,
     POWERSHELL,
     REFUSAL,
@@ -49,7 +49,7 @@ from consolidator.memory.lessons.trace import (
     skill_name,
 )
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place
+from consolidator.memory.solutions.fingerprint import error_names, is_wrong_place, missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_SH, NOT_THERE
 
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -73,7 +73,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
         kind = lesson.match.get("kind") if lesson.warns else None
-        kills = kind == "pkill" and kills_own_shell(segments) and runs_in_shell(arguments)
+        kills = kind == "pkill" and runs_in_shell(arguments) and ends_own_shell(line or "")
         if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind in ("always_fails", "refused"):
@@ -103,12 +103,13 @@ def answer_failure(
     all_lessons = list(lessons)
     line = shell_command(tool, arguments)
     if line is None:
-        return next(_answers_of_tool(all_lessons, tool, arguments, error, project), None)
+        return next(_answers_of_tool(all_lessons, tool, arguments, error, directory, project), None)
     segments, place = split_line(line, directory)
     if (answer := _answer_of_rule(all_lessons, segments, line, error)) is not None:
         return answer
     if project and (answer := _answer_of_folder(all_lessons, segments, line, directory, error, project)) is not None:
         return answer
+    segments = blame_runners(segments, error)
     outcomes = judge_segments(segments, line, False, error, False)
     failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
     if failed is None:
@@ -132,7 +133,7 @@ def _answer_of_rule(lessons: list[Lesson], segments: list[Segment], line: str, e
     if POWERSHELL in rules and NOT_SH.search(error):
         cure = " Pipe a here-string (@'…'@) instead, or give the code as an argument." if "<<" in line else ""
         return Told(rules[POWERSHELL], rules[POWERSHELL].line + cure)
-    if KILLS_SHELL in rules and KILLED.match(error) and kills_own_shell(segments):
+    if KILLS_SHELL in rules and has_ended_itself(segments, line, error):
         return Told(rules[KILLS_SHELL], rules[KILLS_SHELL].line)
     quoted = quote_pattern(line, error) if NO_MATCHES in rules else None
     if quoted is None:
@@ -146,12 +147,10 @@ def _answer_of_folder(
     lessons: list[Lesson], segments: list[Segment], line: str, directory: str | None, error: str, project: str
 ) -> Told | None:
     """Return that the shell was in the folder already that a call goes to, or that its paths begin with."""
-    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
-    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
+    lesson, known = _find_kept_folder(lessons)
     place = line_directory(line, directory) or ""
     if lesson is None or not directory or is_absolute(place):
         return None
-    known = () if index is None else index.match["index"].values()
     if place == directory and expects_root(place, paths_of(segments), error, known):
         call = f"cd {shlex.quote(project)} && {line}"
         return Told(lesson, f"The shell is in {name_folder(place)}: run this in the project root.", call)
@@ -159,6 +158,13 @@ def _answer_of_folder(
         there = f"The shell is in {name_folder(directory)} already: leave out the `cd`."
         return Told(lesson, there, strip_cd(line).strip())
     return None
+
+
+def _find_kept_folder(lessons: list[Lesson]) -> tuple[Lesson | None, Iterable[str]]:
+    """Return by what lesson it is told that the shell is in a folder, and the project's known files."""
+    index = next((lesson for lesson in lessons if "index" in lesson.match), None)
+    lesson = next((lesson for lesson in lessons if lesson.match.get("error") == LEFT_BEHIND), index)
+    return lesson, () if index is None else index.match["index"].values()
 
 
 def _answers_of_shell(
@@ -219,7 +225,7 @@ def _fold_names(repository: str) -> set[str]:
 
 
 def _answers_of_tool(
-    lessons: list[Lesson], tool: str, arguments: Any, error: str, project: str | None
+    lessons: list[Lesson], tool: str, arguments: Any, error: str, directory: str | None, project: str | None
 ) -> Iterator[Told]:
     skill = _skill(tool, arguments)
     for lesson in lessons:
@@ -231,6 +237,10 @@ def _answers_of_tool(
             yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
+        kept, known = _find_kept_folder(lessons)
+        if kept and directory and project and paths and expects_root(directory, paths[:1], error, known):
+            path = f"{project}/{plain_path(paths[0])}"
+            yield Told(kept, f"The shell is in {name_folder(directory)}: look in {code(path)}.", path)
         yield from _answers_of_path(lessons, paths[:1], error, project)
 
 
@@ -285,6 +295,8 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
     program = segment.called if match["kind"] in ("program", "lone") else segment.program
+    if match["kind"] == "program" and missing_command(match["headline"]):
+        program = program or segment.runner
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
@@ -328,7 +340,7 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "pattern":
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
-        return "pkill", "-f"
+        return ("pkill or pgrep",)
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

@@ -20,12 +20,14 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_absolute
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.operation import patched_files
+from consolidator.memory.calls.shell_words import ends_own_shell
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import (
     Segment,
+    blame_runners,
+    has_ended_itself,
     judge_segments,
-    kills_own_shell,
     parse_segments,
     quote_pattern,
     split_line,
@@ -54,8 +56,7 @@ REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: th
     r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
 )
 NO_MATCHES, POWERSHELL = "shell: no matches found", "shell: powershell"
-NO_SHELL = "no shell"  # of `pkill` that none runs, which so ends none
-KILLED = re.compile(r"\s*(?:Error: )?Exit code 14[34]\b")  # a shell that a signal ended
+KILLED_SHELL, SPARED_SHELL = "pkill", "pkill spared"
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
@@ -90,8 +91,8 @@ class TracedCall:
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
     # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
-    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says; "pkill" where a line
-    # ended its own shell; `NO_SHELL`.
+    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says; `KILLED_SHELL` where a
+    # line ended its own shell, `SPARED_SHELL` where it did not though its pattern matches the line.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -223,6 +224,7 @@ class TraceFold:
         traced.directory = directory
         traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
         text = call.result_text
+        segments = blame_runners(segments, text)
         if call.is_unseen:
             segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]
@@ -237,7 +239,10 @@ class TraceFold:
         if masked := masked or (call.ok and is_unquoted):
             traced.ok = False
         is_seen = traced.ok is not None
-        outcomes = judge_segments(segments, line, call.ok, text, masked) if is_seen else [None] * len(segments)
+        may_end = runs_in_shell(call.arguments)
+        has_ended = may_end and traced.ok is False and has_ended_itself(segments, line, text)
+        is_judged = is_seen and not has_ended  # else nobody knows which segment it was
+        outcomes = judge_segments(segments, line, call.ok, text, masked) if is_judged else [None] * len(segments)
         is_hostile = True in outcomes and line_harm(line, self._start) is not None
         segments = [
             replace(
@@ -260,10 +265,8 @@ class TraceFold:
             traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
-        if kills_own_shell(segments) and not runs_in_shell(call.arguments):
-            traced.value = NO_SHELL
-        elif traced.ok is False and KILLED.match(text) and kills_own_shell(segments):
-            traced.value = "pkill"
+        if has_ended or (may_end and traced.ok and not call.is_unseen and ends_own_shell(line)):
+            traced.value = KILLED_SHELL if has_ended else SPARED_SHELL
         if is_unquoted:
             traced.headlines = [Headline(NO_MATCHES, NO_MATCHES), *traced.headlines]
         elif traced.ok is False and NOT_SH.search(text):

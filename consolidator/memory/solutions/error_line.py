@@ -26,6 +26,7 @@ _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-remi
 _LINE_BREAK = re.compile(
     r"\r\n|[\r\n\x85\u2028\u2029]|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
+_USAGE = re.compile(r"\s*usage: .*(?:[\[<]|\s-)", re.IGNORECASE)
 _NEWLINE = re.compile(r"\n")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
 _FAILURE_COUNT = re.compile(
@@ -69,7 +70,7 @@ def find_error_line(text: str) -> ErrorLine:
     """
     if unformatted := line_kinds.NOT_FORMATTED.search(text):
         return ErrorLine(unformatted.start(), UNFORMATTED)
-    lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
+    lines = [line for line in _without_usage(text) if not line_kinds.STATUS.fullmatch(line.text)]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -99,7 +100,7 @@ def _leads_on(text: str, following: str) -> bool:
 
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
-    lines = [line.text for line in _split_lines(truncate_middle(text)) if line.text]
+    lines = (line.text for line in _without_usage(truncate_middle(text)))
     telling = (line for line in lines if line_kinds.has_error_word(line) and not line_kinds.is_harmless(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
@@ -124,6 +125,22 @@ def _split_lines(text: str) -> Sequence[ErrorLine]:
             lines.append(ErrorLine(start, line.rstrip()))
         start = line_break.end() if line_break else end
     return lines
+
+
+def _without_usage(text: str) -> list[ErrorLine]:
+    """Return the lines with a text, without how a program is used, up to an unindented line that reads like an error.
+
+    Where a program said nothing else, its usage stays.
+    """
+    lines = [line for line in _split_lines(text) if line.text]
+    kept: list[ErrorLine] = []
+    in_usage = False
+    for line in lines if "sage:" in text else ():
+        ends = line.text[0] > " " and line_kinds.has_error_word(line.text)
+        in_usage = _USAGE.match(line.text) is not None or (in_usage and not ends)
+        if not in_usage:
+            kept.append(line)
+    return lines if all(map(line_kinds.STATUS.fullmatch, (line.text for line in kept))) else kept
 
 
 def _find_exception(lines: list[ErrorLine]) -> int | None:

@@ -267,6 +267,16 @@ def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
     )
 
 
+def test_how_a_program_is_used_is_no_reason() -> None:
+    notice = "warning: Not a git repository. Use --no-index to compare two paths outside a working tree"
+    options = "Diff output format options\n    --ws-error-highlight <kind>\n                          highlight errors"
+    usage = f"usage: git diff --no-index [<options>] <path> <path>\n\n{options}"
+    assert headline(f"Exit code 129\n{notice}\n{usage}") == notice
+    assert headline(f"Exit code 1\n{usage}\nship: error: unknown target web") == "ship: error: unknown target web"
+    assert headline(f"Usage: 12 MB\n{notice}\n    could not open the log") == "could not open the log"
+    assert headline(usage) != ""
+
+
 def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:
     assert shows_failure(PYTEST)
     assert not shows_failure("12 passed in 0.1s\n0 failures")
