@@ -16,6 +16,7 @@ from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
@@ -296,16 +297,18 @@ def _is_missing(failures: Collection[_Failure]) -> bool:
 def _replaces(segment: Segment, missing: Segment) -> bool:
     """Whether a program is given the words of a missing one, or code as that was, also by a here-document.
 
-    A program that only looks takes the place of one that would have shown the same file.
+    A program that only looks takes the place of one that would have shown the same file, a shell that of none. The
+    same options alone are words of any program.
     """
-    if segment.program == missing.program:
+    if segment.program in (missing.program, *SHELLS):
         return False
     if segment.is_trivial:
         shows = tool_kinds.SHOWING_PROGRAMS.issuperset((segment.program.lower(), missing.program.lower()))
         return shows and not set(segment.paths).isdisjoint(missing.paths)
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
-    return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
+    is_same, is_given = bool(others) and words == others, any(word[0] != "-" for word in others)
+    return (is_same and is_given) or ((is_same or is_code) and segment.program.startswith(missing.program[:3]))
 
 
 def _find_near(skill: str, failures: list[_Failure]) -> str | None:

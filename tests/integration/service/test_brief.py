@@ -240,6 +240,19 @@ async def test_what_publishes_is_no_step_that_mends_another_program(
     assert (f"`{cure}`" in await tell(database)) == is_told
 
 
+async def test_a_call_that_names_the_file_of_one_case_mends_no_other(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    error = "error: unknown target 'web/cart.py'"
+    for number in range(2):
+        events = [*call_and_result("a", "Bash", {"command": "heron build web/cart.py"}, error, "error")]
+        events += call_and_result("b", "Bash", {"command": "heron build -f web/cart.py"}) if number == 0 else []
+        await log_events(database, f"s{number}", [user_message("build"), *events], agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+        await run_job(database, settings)
+    assert "last time: ran" not in await tell(database)
+
+
 @pytest.mark.parametrize(
     ("cure", "is_told"),
     [

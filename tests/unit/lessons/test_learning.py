@@ -1109,6 +1109,22 @@ def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took
     assert lesson.line.endswith("command not found: python); `python3` then worked.")
 
 
+@pytest.mark.parametrize(
+    ("failed", "worked", "is_told"),
+    [
+        ("zsh -n shop.zsh", "bash -n shop.zsh", False),
+        ("fd -H", "ls2 -H", False),
+        ("python --version", "python3 --version", True),
+        ("fd cart", "fdfind cart", True),
+    ],
+)
+def test_a_missing_program_is_replaced_by_one_that_took_its_words_not_its_options_alone(
+    failed: str, worked: str, is_told: bool
+) -> None:
+    missing = f"zsh: command not found: {failed.split()[0]}"
+    assert bool(of_kind(learn(1, lambda log: log.fail(failed, missing).run(worked, "1")), "always_fails")) == is_told
+
+
 def test_the_options_of_what_runs_in_a_container_are_not_the_containers() -> None:
     def write(log: CallLog) -> None:
         log.fail("docker exec -it box shop -u all --once", "unknown flag: --once")

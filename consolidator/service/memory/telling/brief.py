@@ -42,7 +42,7 @@ from consolidator.memory.recall.block import (
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords, without_directories
-from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.solutions.fingerprint import fingerprint, masked_values, signature
 from consolidator.memory.solutions.fix_suggestion import FailedCall
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE
 from consolidator.memory.text.similarity import content_words, has_form, is_negated, numbers
@@ -335,12 +335,17 @@ def _tells_a_step(row: SolutionRow, *, bound: bool = False) -> bool:
 
 
 def _has_clean_cure(row: SolutionRow) -> bool:
-    """Whether one whole call mended what was not there or not understood, and did so whenever it was tried."""
+    """Whether one whole call mended what was not there or not understood, and did so whenever it was tried.
+
+    A call that holds a value of its own case, which the error's fingerprint masks, mends no other one.
+    """
     fix = next(iter(row.body["fixes"]), None)
     if row.confirmed or fix is None or fix["worked"] < fix["tried"] or NO_FILE.search(row.headline):
         return False
     cure = _CURE.fullmatch(fix["last_time"])
-    return cure is not None and "redacted" not in cure["call"].casefold() and NOT_THERE.search(row.headline) is not None
+    if cure is None or "redacted" in cure["call"].casefold() or NOT_THERE.search(row.headline) is None:
+        return False
+    return not any(kind != "name" and value in cure["call"] for kind, value in masked_values(row.headline))
 
 
 def _says_more(row: ProcedureRow, lines: Sequence[str]) -> bool:
