@@ -60,12 +60,14 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         if purpose is not None and command.worked.roots and command.heads and command.has_place(project):
             by_purpose[purpose].append(name)
     for purpose, names in sorted(by_purpose.items()):
-        best, *others = sorted(names, key=lambda name: (-len(commands[name].worked.roots), name))
+        roots = {name: len(commands[name].worked.roots) for name in names}
+        # What can be run as it is told comes before what lacks what it is given.
+        best, *others = sorted(names, key=lambda name: (-roots[name] / (1 + commands[name].is_bare), name))
         command = commands[best]
-        sessions = len(command.worked.roots)
+        sessions = roots[best]
         if sessions < MIN_SESSIONS and not command.is_steady:
             continue
-        often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
+        often = [name for name in others if roots[name] >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
             f"; also {code(commands[name].usual_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]

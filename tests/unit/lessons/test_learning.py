@@ -1012,6 +1012,23 @@ def test_files_that_several_sessions_name_belong_to_the_command() -> None:
     assert lines == ["Build: `go build ./cmd/shop-server/` (worked 3 of 3).", "Tests: `go test` (worked 3 of 3)."]
 
 
+def test_the_files_that_most_sessions_name_are_told_where_others_name_their_own() -> None:
+    def write(log: CallLog) -> None:
+        log.run("go test ./pkg/cart/...", "ok").run(f"go test -run Test_{log.name}", "ok")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `go test ./pkg/cart/...` (worked 6 of 6)."
+
+
+def test_a_check_that_can_be_run_as_it_is_told_comes_before_one_that_lacks_its_files() -> None:
+    def write(log: CallLog) -> None:
+        log.run("mise run test:ci", "ok") if log.name != "s0" else None
+        log.run(f"go test ./internal/{log.name}/", "ok").run(f"go test ./pkg/{log.name}/", "ok")
+
+    (lesson,) = of_kind(learn(5, write), "command")
+    assert lesson.line == "Tests: `mise run test:ci` (worked 4 of 4); also `go test` (worked 10 of 10)."
+    assert lesson.instead == "mise run test:ci"
+
+
 def test_a_linter_is_known_by_its_name_and_a_check_in_a_workspace_by_what_is_run_there() -> None:
     def write(log: CallLog) -> None:
         log.run("npx markdownlint-cli2 docs", "0 errors").run("pnpm --filter web exec tsc --noEmit", "")
