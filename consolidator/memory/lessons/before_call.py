@@ -19,6 +19,7 @@ from consolidator.memory.calls.shell_words import (
     unwrap_shells,
 )
 
+OF_PART = frozenset({"offset", "limit"})  # arguments with which a file is read in part
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
 
@@ -32,6 +33,8 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if kind == "skill":
         named = tool_input.get("skill", tool_input.get("command"))
         return body.get("tool_name") == "Skill" and named == match.get("skill")
+    if kind in ("argument", "whole"):
+        return body.get("tool_name") == match.get("tool") and lacks_argument(match, tool_input, project)
     given = tool_input.get("command")
     line = command_line(given)
     if str(body.get("tool_name")).rpartition("__")[2] not in _SHELL_TOOLS or line is None:
@@ -42,6 +45,14 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if (kind == "lone" and (len(commands) != 1 or ">" in line)) or (kind == "pkill" and not is_read_by_shell(given)):
         return False
     return any(_is_match(match, words) for words in commands)
+
+
+def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:
+    """Tell whether a tool's call leaves out what it needs: the argument, or which part of a large file is read."""
+    if match["kind"] == "argument":
+        return match["argument"] not in arguments
+    paths = (match["file"], f"{project}/{match['file']}")
+    return any(value in paths for value in arguments.values()) and OF_PART.isdisjoint(arguments)
 
 
 def correct(match: Mapping[str, str], line: object) -> str | None:

@@ -1609,3 +1609,57 @@ def test_a_command_that_never_ran_in_the_projects_own_folder_is_told_with_its_fo
     (lesson,) = of_kind(learn(4, write), "command")
     assert lesson.line == "Build: `npm run build` in `api/` or `web/` (worked 4 of 4)."
     assert of_kind(learn(8, write), "command") == []
+
+
+SEND = {"to": "lead", "message": "the cart is done"}
+
+
+def leave_out(log: CallLog) -> None:
+    log.call(
+        "SendMessage", SEND, "<tool_use_error>summary is required when message is a string</tool_use_error>", False
+    )
+    log.call("SendMessage", {**SEND, "summary": "done"}, "sent")
+
+
+def test_a_tools_argument_that_its_calls_lacked_is_warned_of_by_name() -> None:
+    (lesson,) = of_kind(lessons := learn(3, leave_out), "always_fails")
+    assert lesson.line == "`SendMessage` without `summary` always fails here (3 of 3): give it."
+    assert (lesson.warns, lesson.starts) == (True, True)
+    assert warn_before(lessons, "SendMessage", SEND) is not None
+    assert warn_before(lessons, "SendMessage", {**SEND, "summary": "x"}) is None
+    assert warn_before(lessons, "OtherMessage", SEND) is None
+    assert warn_before(lessons, "Bash", {"command": "make"}) is None
+    told = answer_failure(lessons, "SendMessage", SEND, "summary is required when message is a string")
+    assert told is not None
+    assert told.lesson is lesson
+    assert answer_failure(lessons, "Bash", {"command": "make"}, "summary is required") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "more"),
+    [
+        ("summary is required when message is a string", SEND),  # it worked without, too
+        ("evil is required when message is a string", {**SEND, "summary": "done"}),  # no call ever gave that
+        ("message is required when summary is none", {**SEND, "summary": "done"}),  # it was given
+    ],
+)
+def test_an_error_alone_makes_no_argument_needed(error: str, more: dict[str, str]) -> None:
+    lessons = learn(3, lambda log: log.call("SendMessage", SEND, error, ok=False).call("SendMessage", more, "sent"))
+    assert of_kind(lessons, "always_fails") == []
+
+
+def test_a_file_that_was_too_large_is_warned_of_before_it_is_read_whole_again() -> None:
+    large = "File content (14572 tokens) exceeds maximum allowed tokens (10000). Use offset and limit parameters."
+    (lesson,) = of_kind(lessons := learn(1, lambda log: log.read("docs/ux.md", ok=False, output=large)), "always_fails")
+    assert lesson.line == "`docs/ux.md` is too large to be read whole: give `offset` and `limit`, or search in it."
+    assert (lesson.warns, lesson.starts) == (True, False)
+    read = {"file_path": f"{HOME}/docs/ux.md"}
+    assert warn_before(lessons, "Read", read, HOME) is not None
+    assert warn_before(lessons, "Read", {**read, "limit": 200}, HOME) is None
+    assert warn_before(lessons, "Read", {"file_path": f"{HOME}/old/docs/ux.md"}, HOME) is None
+    assert answer_failure(lessons, "Bash", {"command": "cat docs/ux.md"}, large) is None
+
+    def shrink(log: CallLog) -> None:
+        log.read("docs/ux.md", ok=False, output=large).read("docs/ux.md")
+
+    assert of_kind(learn(1, shrink), "always_fails") == []

@@ -151,7 +151,7 @@ async def brief(
         case "before_call":
             lessons = await load_lessons(database, scope)
             warning = [lesson for lesson in lessons.values() if lesson.warns]
-            answer = telling.warn_before(warning, situation.tool, situation.arguments)
+            answer = telling.warn_before(warning, situation.tool, situation.arguments, situation.place or project)
             item = None if answer is None else _worded_item(lessons, answer, project)
             return _render(moment, WARNING_NOTE, [Section("", [item] if item else [])], tokens or WARNING_TOKENS)
         case "failure":
