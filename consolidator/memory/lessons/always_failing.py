@@ -47,7 +47,8 @@ _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
 _TOO_LARGE = re.compile(r"exceeds maximum allowed (?:tokens|size)")  # a file that is read whole
 _REQUIRES = re.compile(  # an argument
-    r"(?:missing|required) (?:parameter|argument|property|field)s?\b\W{0,3}(\w+)|(\w+)\W? is (?:a )?(?:required|missing)\b",
+    r"(?:missing|required) (?:parameter|argument|property|field)s?\b\W{0,3}(\w+)"
+    r"|(\w+)\W? is (?:a )?(?:required|missing)\b",
     re.IGNORECASE,
 )
 _KINDS = ("wrapper", "program", "skill", "flag", "path", "lone", "argument", "whole")  # what explains more comes first

@@ -150,6 +150,11 @@ class CountedCommand:
         counts = Counter({call: len(roots) for (_, call), roots in self.calls.items()})
         return self.usual_call == self.head and counts[self.head] < MIN_USUAL_SHARE * counts.total()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is told with all that it was given, and of no files in particular."""
+        return not self.is_bare and _FILE.search(self.usual_call.removeprefix(self.head)) is None
+
     def find_pattern(self) -> tuple[str, int] | None:
         """Return the call that is often made with one other word each time, as "…", and in how many sessions.
 

@@ -1611,6 +1611,35 @@ def test_a_command_that_never_ran_in_the_projects_own_folder_is_told_with_its_fo
     assert of_kind(learn(8, write), "command") == []
 
 
+def commit_after(*checks: str) -> Callable[[CallLog], object]:
+    def write(log: CallLog) -> None:
+        for check in checks:
+            log.edit("src/cart.ts").run(check, "ok")
+        log.run("git add . && git commit -m cart", "[main 1] cart")
+
+    return write
+
+
+def test_the_checks_before_most_commits_are_told_in_their_order() -> None:
+    lessons = learn(3, commit_after("pnpm run lint", "pnpm run test"))
+    (lesson,) = of_kind(lessons, "follow_up")
+    assert lesson.line == "Before a commit: `pnpm run lint`, `pnpm run test` (each in 3 or more of 3 sessions)."
+    assert lesson.match == {"checks": ["pnpm run lint", "pnpm run test"]}
+
+
+@pytest.mark.parametrize("checks", [("pnpm run lint",), ("pnpm build", "cargo build"), ()])
+def test_one_check_or_none_before_commits_is_no_line_of_its_own(checks: tuple[str, ...]) -> None:
+    assert of_kind(learn(3, commit_after(*checks)), "follow_up") == []
+
+
+def test_checks_that_the_hook_of_a_commit_runs_are_not_told_to_be_run_before_it() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pnpm run lint", "ok").run("pnpm run test", "ok")
+        log.run("git commit -m cart", "$ pnpm run lint\n$ pnpm run test\n[main 1] cart")
+
+    assert [lesson.kind for lesson in learn(3, write) if "commit" in lesson.line] == ["commit_check"]
+
+
 SEND = {"to": "lead", "message": "the cart is done"}
 
 

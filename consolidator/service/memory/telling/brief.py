@@ -83,6 +83,7 @@ _STEP = re.compile(r"run `⟨[^⟩]*⟩`|first run `(?P<program>git|gh|sleep|kil
 _CURE = re.compile(r"ran `(?P<call>[^`]*[^`…])`(?:; then the same call worked)?")  # one whole call
 _DAILY = re.compile(
     r"git (?:add|commit|push|pull|fetch|status|diff|log|checkout|switch)\b|(?:Edit|Write|MultiEdit)\b"
+    r"|gh (?:api|\w+ (?:view|list|watch|status|checks|diff))\b"
     r"|(?:apply_patch|exec|sed|python3?|node|bash|sh)$"  # of code that was written for the call
 )
 _COMPARES = re.compile(r"\b(?:over|than|instead)\b", re.IGNORECASE)
@@ -307,16 +308,25 @@ def _wish_words(fact: FactRow) -> frozenset[str]:
 
 
 def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
-    """Yield the lessons for a session's start, the most helpful first; no formatter that another one names."""
+    """Yield the lessons for a session's start, the most helpful first; no command that another one names."""
     counts: Counter[str] = Counter()
     first = [lesson for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts]
     said = {name for lesson in first for name in (lesson.key, lesson.instead)}
+    chain = next((lesson for lesson in lessons.values() if "checks" in lesson.match and lesson.starts), None)
     for id, lesson in lessons.items():
+        if chain is not None and _is_said_by(chain, lesson):
+            continue
         if lesson.kind == "command" and lesson.purpose in ("format", FORMAT_CHECK) and lesson.instead in said:
             continue
         if lesson.starts and counts[lesson.kind] < (MAX_TOGETHER if lesson.kind == "together" else MAX_OF_KIND):
             counts[lesson.kind] += 1
             yield id, lesson
+
+
+def _is_said_by(chain: Lesson, command: Lesson) -> bool:
+    """Whether the line of what is run before a commit says as much as a command's own, of half as many sessions."""
+    is_said = command.kind == "command" and command.instead in chain.match["checks"] and not command.directory
+    return is_said and "; also " not in command.line and 2 * chain.sessions >= command.sessions
 
 
 def _tells_a_step(row: SolutionRow, *, bound: bool = False) -> bool:
