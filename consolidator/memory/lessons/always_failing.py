@@ -18,7 +18,6 @@ from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.shell_words import SHELLS
-from consolidator.memory.lessons.before_call import OF_PART
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
@@ -51,6 +50,7 @@ _REQUIRES = re.compile(  # an argument
     r"|(\w+)\W? is (?:a )?(?:required|missing)\b",
     re.IGNORECASE,
 )
+_OF_PART = ("offset", "limit")  # arguments with which a file is read in part
 _KINDS = ("wrapper", "program", "skill", "flag", "path", "lone", "argument", "whole")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
@@ -60,7 +60,7 @@ MATCH_NAMES = {
     "path": ("path",),
     "lone": ("program",),
     "argument": ("tool", "argument"),
-    "whole": ("tool", "file"),
+    "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
 
 
@@ -101,7 +101,7 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
     elif call.kind in ("read", "search") and call.path:
         path = session.relative(call.path) or "."
         is_too_large = any(_TOO_LARGE.search(headline.text) for headline in call.headlines)
-        if call.kind == "read" and is_inside(path) and OF_PART.isdisjoint(call.given) and (call.ok or is_too_large):
+        if call.kind == "read" and is_inside(path) and {*_OF_PART}.isdisjoint(call.given) and (call.ok or is_too_large):
             yield "whole", call.name, path
         parts = path.split("/") if is_absolute(path) else []  # where a file of the project is, its index tells
         for depth in range(2, len(parts) + 1):
@@ -271,7 +271,12 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         failures=len(failures),
         successes=uses.successes,
         instead=instead,
-        match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
+        match={
+            "kind": kind,
+            "headline": headline,
+            **({"argument": " or ".join(_OF_PART)} if kind == "whole" else {}),
+            **dict(zip(MATCH_NAMES[kind], names, strict=True)),
+        },
         warns=kind == "whole" or (uses.successes == 0 and kind != "path"),
         starts=kind != "whole",
     )

@@ -19,7 +19,6 @@ from consolidator.memory.calls.shell_words import (
     unwrap_shells,
 )
 
-OF_PART = frozenset({"offset", "limit"})  # arguments with which a file is read in part
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
 
@@ -49,10 +48,10 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
 
 def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:
     """Tell whether a tool's call leaves out what it needs: the argument, or which part of a large file is read."""
-    if match["kind"] == "argument":
-        return match["argument"] not in arguments
-    paths = (match["file"], f"{project}/{match['file']}")
-    return any(value in paths for value in arguments.values()) and OF_PART.isdisjoint(arguments)
+    if any(name in arguments for name in match["argument"].split(" or ")):
+        return False
+    file = match.get("file")
+    return file is None or any(value in (file, f"{project}/{file}") for value in arguments.values())
 
 
 def correct(match: Mapping[str, str], line: object) -> str | None:

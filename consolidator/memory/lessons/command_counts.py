@@ -148,7 +148,8 @@ class CountedCommand:
     def is_bare(self) -> bool:
         """Whether it is told without what it was given nearly each time: it may do nothing by itself."""
         counts = Counter({call: len(roots) for (_, call), roots in self.calls.items()})
-        return self.usual_call == self.head and counts[self.head] < MIN_USUAL_SHARE * counts.total()
+        is_rare = counts[self.head] < MIN_USUAL_SHARE * counts.total()
+        return is_rare and not self.is_own and self.usual_call == self.head
 
     @property
     def is_whole(self) -> bool:

@@ -24,7 +24,7 @@ PROGRAM = {"kind": "program", "program": "gmake"}
 FLAG = {"kind": "flag", "operation": "cat", "option": "-A"}
 SKILL = {"kind": "skill", "skill": "commit"}
 ARGUMENT = {"kind": "argument", "tool": "SendMessage", "argument": "summary"}
-WHOLE = {"kind": "whole", "tool": "Read", "file": "docs/ux.md"}
+WHOLE = {"kind": "whole", "tool": "Read", "file": "docs/ux.md", "argument": "offset or limit"}
 
 
 def is_warned(match: dict[str, str], command: str | list[str], cwd: str = SHOP, tool: str = "Bash") -> bool:
