@@ -295,29 +295,6 @@ async def test_a_call_that_mended_what_was_not_there_is_told_after_its_error_cam
 
 
 @pytest.mark.parametrize(
-    ("steps", "is_told"),
-    [
-        (("git stash", "git rebase", "git push"), True),
-        (("git add a.py", "git commit -m a", "git push"), False),
-        (("git push", "gh run list", "gh run watch"), False),  # they only look
-        (("git push", "make index", "make warm"), False),  # a lesson names two of them
-        (("git push", "make index", "make warm 2>&1"), False),
-    ],
-)
-async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_them(
-    database: Database, clock: FrozenClock, settings: Settings, steps: tuple[str, ...], is_told: bool
-) -> None:
-    for number in range(3):
-        calls = [call_and_result(line, "Bash", {"command": line}, f"done {number}") for line in steps]
-        events = [user_message("go on"), *(event for call in calls for event in call)]
-        await log_events(database, f"s{number}", events, agent="claude-code", project=SHOP)
-        clock.advance(timedelta(days=1))
-    await run_job(database, settings)
-    await keep(database, lesson("gh", "After a release `make warm` is run."))
-    assert ("how it was done before" in await tell(database)) == is_told
-
-
-@pytest.mark.parametrize(
     ("wishes", "count"),
     [
         (["Never push to main.", "Don't ever push to main directly.", "Do not push to the main branch."], 1),
