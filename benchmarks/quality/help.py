@@ -44,6 +44,7 @@ from benchmarks.quality.silence import STAGES, Silence, Silences
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.merging.warning_file import DIRECTORY
+from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.recall.block import estimate_tokens
@@ -149,7 +150,7 @@ class _SessionReplay:
         for step in self._session.steps:
             if step.kind == "prompt":
                 answer = await self._ask("UserPromptSubmit", {"prompt": step.text}, step.directory)
-                self._note("prompt", step.text, _text_of(answer))
+                self._note("prompt", redact(step.text), _text_of(answer))
             elif step.kind == "call":
                 await self._ask_before(step)
             elif self._session.calls[step.call].failed:
@@ -244,7 +245,8 @@ def _is_matched(hook: Hook, described: Mapping[str, Any]) -> bool:
 
 
 def _about(call: Call) -> str:
-    return call.command or f"{call.tool} {json.dumps(call.arguments)}"
+    """Return a call as it is printed: whatever its session held, no credential."""
+    return redact(call.command or f"{call.tool} {json.dumps(call.arguments)}")
 
 
 def build_report(result: Replay, *, show: bool = False) -> Report:

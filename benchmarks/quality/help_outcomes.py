@@ -23,7 +23,8 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
 _PATTERN = re.compile(r"[*?\[{~]")
-_PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
+_PLACE = re.compile(r"`([^`]+ [^`]+)` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
+_CUT = re.compile(r" \S*…\S*")
 _EXPORTED = re.compile(r"\bexport PATH=\"?(/[^:\"$\s]+):")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
@@ -50,15 +51,22 @@ def masked_line(text: str) -> str:
 
 
 def named_calls(text: str, failed: Call) -> list[str]:
-    """Return the commands and paths that a text names in backticks, but for the failed call itself."""
+    """Return the commands and paths that a text names in backticks, but for the failed call itself.
+
+    The folder that a call is to be run in is none; and a call that is cut in the text is named by its other words.
+    """
     spans = [span.strip() for span in _SPAN.findall(text)]
-    return [span for span in dict.fromkeys(spans) if span and not _is_failed_call(span, failed)]
+    placed = _PLACE.search(text)
+    folder = placed[2] if placed else None
+    named = [span for span in dict.fromkeys(spans) if span and not _is_failed_call(span, failed)]
+    calls = [span for span in named if span.removesuffix("/") != folder]
+    return calls or ([_CUT.sub("", placed[1])] if placed and folder and "…" in placed[1] else [])
 
 
 def named_directory(text: str, project: str) -> str | None:
     """Return where a text says that a call runs: "in `web/`", "in the project root"; None for nowhere."""
     match = _PLACE.search(text)
-    return None if match is None else match[1] or project
+    return None if match is None else match[2] or project
 
 
 def _is_failed_call(span: str, failed: Call) -> bool:

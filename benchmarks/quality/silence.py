@@ -138,7 +138,7 @@ class Silences:
         return Silence(
             STAGES[furthest],
             detail,
-            find_resolver(session.calls[: position + 1 + LATER_CALLS], position) or "",
+            redact(find_resolver(session.calls[: position + 1 + LATER_CALLS], position) or ""),
             headline(error),
             len(sessions),
             tuple(_list_holding(self._lessons, session, position, operations)),

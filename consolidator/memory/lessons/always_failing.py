@@ -1,4 +1,5 @@
-"""Learns what always fails here: a wrapper, program, flag, skill or root of paths; and what works in its place.
+"""Learns what always fails here: a wrapper, program, flag, skill, root of paths, a tool's call without an argument, or
+to read a large file whole; and what works in its place.
 
 Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
 not there or not understood, explains its failures. A headline that names a value of the case, or is about the place,
@@ -16,9 +17,10 @@ from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
+from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
-from consolidator.memory.lessons.history import Cases, History, TracedSession, code, most_common
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment
 from consolidator.memory.lessons.trace import TracedCall
@@ -42,7 +44,14 @@ _OF_CASE = re.compile(
 )  # of a masked sentence: what it names, or where the call ran, is what is wrong
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
-_KINDS = ("wrapper", "program", "skill", "flag", "path", "lone")  # what explains more comes first
+_TOO_LARGE = re.compile(r"exceeds maximum allowed (?:tokens|size)")  # a file that is read whole
+_REQUIRES = re.compile(  # an argument
+    r"(?:missing|required) (?:parameter|argument|property|field)s?\b\W{0,3}(\w+)"
+    r"|(\w+)\W? is (?:a )?(?:required|missing)\b",
+    re.IGNORECASE,
+)
+_OF_PART = ("offset", "limit")  # arguments with which a file is read in part
+_KINDS = ("wrapper", "program", "skill", "flag", "path", "lone", "argument", "whole")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
@@ -50,6 +59,8 @@ MATCH_NAMES = {
     "skill": ("skill",),
     "path": ("path",),
     "lone": ("program",),
+    "argument": ("tool", "argument"),
+    "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
 
 
@@ -89,11 +100,22 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "skill", call.name
     elif call.kind in ("read", "search") and call.path:
         path = session.relative(call.path) or "."
+        is_too_large = any(_TOO_LARGE.search(headline.text) for headline in call.headlines)
+        if call.kind == "read" and is_inside(path) and {*_OF_PART}.isdisjoint(call.given) and (call.ok or is_too_large):
+            yield "whole", call.name, path
         parts = path.split("/") if is_absolute(path) else []  # where a file of the project is, its index tells
         for depth in range(2, len(parts) + 1):
             folder = "/".join(parts[:depth])
             if not f"{session.base}/".startswith(f"{folder}/"):  # outside the project, what leads to it is there
                 yield "path", folder
+    elif call.kind == "tool" and (name := _find_required(call)) is not None:
+        yield "argument", call.name, name
+
+
+def _find_required(call: TracedCall) -> str | None:
+    """Return the argument that a failed call of a tool lacks, by its error."""
+    names = (name for each in call.headlines for found in _REQUIRES.finditer(each.text) for name in found.groups())
+    return next((name for name in names if name and name not in call.given), None)
 
 
 def is_lone(segments: Sequence[Segment]) -> bool:
@@ -151,10 +173,12 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] == "lone":  # a refusal is a rule: once is enough, if the tool that it names then worked
         tool = _find_tool(failures) if uses.successes == 0 else None
         return None if tool is None else f"use {tool}"
-    allowed = {"flag": len(failures), "program": uses.unseen}.get(key[0], 0)
+    if key[0] == "argument" and not _is_always_given(history, *key[1:]):
+        return None
+    allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
     if max((failure.call.at for failure in failures), default="") < uses.worked_at:
         return None  # it works now
-    needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
+    needed_sessions = {"path": MIN_PATH_SESSIONS, "whole": 1}.get(key[0], MIN_SESSIONS)
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
         needed_sessions = 1  # the same words with another program worked
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
@@ -168,7 +192,9 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
             reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-            counts.update({headline.key for headline in reasons if _blames(failure, headline)})
+            says = {"argument": _REQUIRES, "whole": _TOO_LARGE}.get(key[0])
+            is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
+            counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():
         return None
     headline = most_common(counts)
@@ -182,6 +208,12 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
+
+
+def _is_always_given(history: History, tool: str, argument: str) -> bool:
+    """Whether each call of a tool that worked had an argument, whatever an error says of it."""
+    worked = [argument in call.given for _, call in history.calls() if call.name == tool and call.ok]
+    return bool(worked) and all(worked)
 
 
 def _blames(failure: _Failure, headline: Headline) -> bool:
@@ -208,7 +240,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     reason = next((h.text for f in failures for h in history.reasons(f.call) if h.key == headline), "")
     instead = _find_instead(key, failures)
     counts = f"{len(failures)} of {len(failures) + uses.successes}"
-    if quoted := quote_reason(reason, MAX_REASON):
+    if kind != "argument" and (quoted := quote_reason(reason, MAX_REASON)):  # of a tool no content is told
         counts += f": {quoted}"
     always = "mostly" if uses.successes else "always"
     if kind == "skill":
@@ -216,6 +248,10 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} failed){cure}."
     elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
         line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
+    elif kind == "argument":
+        line = f"{code(names[0])} without {code(names[1])} always fails here ({counts}): give it."
+    elif kind == "whole":
+        line = f"{code(names[1])} is too large to be read whole: give `offset` and `limit`, or search in it."
     elif kind == "lone":
         line = f"{code(names[0])} of a file, alone, is refused here ({counts}): use the {instead} tool."
     elif kind == "wrapper":
@@ -235,8 +271,14 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         failures=len(failures),
         successes=uses.successes,
         instead=instead,
-        match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
-        warns=uses.successes == 0 and kind != "path",
+        match={
+            "kind": kind,
+            "headline": headline,
+            **({"argument": " or ".join(_OF_PART)} if kind == "whole" else {}),
+            **dict(zip(MATCH_NAMES[kind], names, strict=True)),
+        },
+        warns=kind == "whole" or (uses.successes == 0 and kind != "path"),
+        starts=kind != "whole",
     )
 
 
@@ -299,16 +341,18 @@ def _is_missing(failures: Collection[_Failure]) -> bool:
 def _replaces(segment: Segment, missing: Segment) -> bool:
     """Whether a program is given the words of a missing one, or code as that was, also by a here-document.
 
-    A program that only looks takes the place of one that would have shown the same file.
+    A program that only looks takes the place of one that would have shown the same file, a shell that of none. The
+    same options alone are words of any program.
     """
-    if segment.program == missing.program:
+    if segment.program in (missing.program, *SHELLS):
         return False
     if segment.is_trivial:
         shows = tool_kinds.SHOWING_PROGRAMS.issuperset((segment.program.lower(), missing.program.lower()))
         return shows and not set(segment.paths).isdisjoint(missing.paths)
     words, others = segment.call.split()[1:], missing.call.split()[1:]
     is_code = words[:1] == others[:1] and set(words[:1]) <= tool_kinds.INLINE_CODE_OPTIONS
-    return (bool(others) and words == others) or (is_code and segment.program.startswith(missing.program[:3]))
+    is_same, is_given = bool(others) and words == others, any(word[0] != "-" for word in others)
+    return (is_same and is_given) or ((is_same or is_code) and segment.program.startswith(missing.program[:3]))
 
 
 def _runs(segment: Segment, missing: Segment) -> bool:

@@ -33,6 +33,8 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if kind == "skill":
         named = tool_input.get("skill", tool_input.get("command"))
         return body.get("tool_name") == "Skill" and named == match.get("skill")
+    if kind in ("argument", "whole"):
+        return body.get("tool_name") == match.get("tool") and lacks_argument(match, tool_input, project)
     given = tool_input.get("command")
     line = command_line(given)
     if str(body.get("tool_name")).rpartition("__")[2] not in _SHELL_TOOLS or line is None:
@@ -45,6 +47,14 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if kind == "lone" and (len(commands) != 1 or ">" in line):
         return False
     return any(_is_match(match, words) for words in commands)
+
+
+def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:
+    """Tell whether a tool's call leaves out what it needs: the argument, or which part of a large file is read."""
+    if any(name in arguments for name in match["argument"].split(" or ")):
+        return False
+    file = match.get("file")
+    return file is None or any(value in (file, f"{project}/{file}") for value in arguments.values())
 
 
 def correct(match: Mapping[str, str], line: object) -> str | None:

@@ -128,17 +128,33 @@ class CountedCommand:
 
     @property
     def usual_call(self) -> str:
-        """The call that is often made; where calls differ the operation with what it needs before it."""
+        """The call that is often made; where calls differ the operation with what it needs before it.
+
+        One that names files is a change's own, unless several sessions name them and no other call is usual.
+        """
         shown = {call: roots for (_, call), roots in self.calls.items() if not LEFT_OUT.search(call)}
-        needed = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
         of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
-        if of_files.issuperset(shown):
-            of_files, needed = set(), MIN_TARGET_SESSIONS
-        calls = Counter({c: len(shown[c]) for c in shown if c not in of_files and len({*shown[c]}) >= needed})
-        call, total = most_common(calls) if calls else "", sum(map(len, shown.values()))
-        is_only = calls[call] == total >= MIN_SESSIONS
-        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)
-        return call if is_usual and len(call) <= MAX_USUAL_CALL else self.head
+        own = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
+        total = sum(map(len, shown.values()))
+        for candidates, needed in ((shown.keys() - of_files, own), (shown.keys() & of_files, MIN_TARGET_SESSIONS)):
+            calls = Counter({call: len(shown[call]) for call in candidates if len({*shown[call]}) >= needed})
+            call = most_common(calls) if calls else ""
+            is_only = calls[call] == total >= MIN_SESSIONS
+            if len(call) <= MAX_USUAL_CALL and (is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)):
+                return call
+        return self.head
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is told without what it was given nearly each time: it may do nothing by itself."""
+        counts = Counter({call: len(roots) for (_, call), roots in self.calls.items()})
+        is_rare = counts[self.head] < MIN_USUAL_SHARE * counts.total()
+        return is_rare and not self.is_own and self.usual_call == self.head
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is told with all that it was given, and of no files in particular."""
+        return not self.is_bare and _FILE.search(self.usual_call.removeprefix(self.head)) is None
 
     def find_pattern(self) -> tuple[str, int] | None:
         """Return the call that is often made with one other word each time, as "…", and in how many sessions.

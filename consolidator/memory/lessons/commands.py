@@ -25,6 +25,7 @@ from consolidator.memory.lessons.history import (
 )
 from consolidator.memory.lessons.lesson import OTHERS, Lesson
 from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, purpose_of
+from consolidator.memory.lessons.trace import TracedCall
 
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES = 5
@@ -35,6 +36,7 @@ MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such
 MIN_OWN_SHARE = 0.1  # of all sessions, for a script or what runs elsewhere: that is nobody's habit
 _NO_OTHERS = PLAIN_PROGRAMS | MINOR_PROGRAMS | CONDITION_PROGRAMS | {"git"}  # as every project runs them
 _ONLY_ASKS = re.compile(r" (?:-h|-V|--?help|--?version|(?:auth )?status|version|list|--list)$")
+MIN_BEFORE_COMMITS, MIN_SHARE_BEFORE_COMMITS = 3, 0.6  # sessions with a check, and of those that commit
 MAX_HOOK_WORDS = 4  # of a hook's name
 _TITLES = {"check": "All checks", "test": "Tests", "typecheck": "Type check"}  # others are as the purpose is called
 
@@ -42,12 +44,14 @@ _TITLES = {"check": "All checks", "test": "Tests", "typecheck": "Type check"}  #
 def learn_commands(history: History) -> list[Lesson]:
     """Return the project's commands, and what is known about running them."""
     commands = count_commands(history)
+    by_hook = list(_commit_checks(history))
     return [
         *_purposes(commands, history.home),
         *_others(commands, history),
         *_first_runs(history),
         *_unmended(history),
-        *_commit_checks(history),
+        *by_hook,
+        *_checks_before_commits(commands, history, "".join(lesson.line for lesson in by_hook)),
         *_finds_more(history),
     ]
 
@@ -60,12 +64,14 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         if purpose is not None and command.worked.roots and command.heads and command.has_place(project):
             by_purpose[purpose].append(name)
     for purpose, names in sorted(by_purpose.items()):
-        best, *others = sorted(names, key=lambda name: (-len(commands[name].worked.roots), name))
+        roots = {name: len(commands[name].worked.roots) for name in names}
+        # What can be run as it is told comes before what lacks what it is given.
+        best, *others = sorted(names, key=lambda name: (-roots[name] / (1 + commands[name].is_bare), name))
         command = commands[best]
-        sessions = len(command.worked.roots)
+        sessions = roots[best]
         if sessions < MIN_SESSIONS and not command.is_steady:
             continue
-        often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
+        often = [name for name in others if roots[name] >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
             f"; also {code(commands[name].usual_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]
@@ -228,6 +234,47 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],
+        )
+
+
+def _checks_before_commits(commands: dict[Name, CountedCommand], history: History, by_hook: str) -> Iterator[Lesson]:
+    """Yield the checks that most sessions run before they commit, in their order; without those that a hook runs."""
+    committing: set[str] = set()
+    places: dict[str, list[int]] = defaultdict(list)
+    cases: dict[str, Cases] = defaultdict(Cases)
+    for session in history.sessions:
+        ran: dict[str, TracedCall] = {}  # since the last commit, by operation, the latest last
+        for call in session.calls:
+            for segment in call.segments:
+                if segment.ok and segment_purpose(segment) in (*_CHECKS, "format", "build"):
+                    ran.pop(segment.operation, None)
+                    ran[segment.operation] = call
+                elif segment.ok and segment.operation == "git commit":
+                    committing.add(session.root)
+                    for place, (operation, check) in enumerate(ran.items()):
+                        places[operation].append(place)
+                        cases[operation].add(session, check)
+                    ran = {}
+
+    needed = max(MIN_BEFORE_COMMITS, MIN_SHARE_BEFORE_COMMITS * len(committing))
+    usual = [
+        operation for operation in cases if len(cases[operation].roots) >= needed and code(operation) not in by_hook
+    ]
+    usual = [
+        operation for operation in usual if (each := commands.get((operation, ""))) and each.heads and each.is_whole
+    ]
+    usual.sort(key=lambda operation: (statistics.mean(places[operation]), operation))
+    checks = [operation for operation in usual if purpose_of(operation) != "build"]
+    if checks and len(usual) > 1:
+        calls = [commands[operation, ""].usual_call for operation in usual]
+        least = min(len(cases[operation].roots) for operation in usual)
+        yield Cases([case for operation in usual for case in cases[operation].members]).build_lesson(
+            "follow_up",
+            checks[-1],
+            f"Before a commit: {', '.join(map(code, calls))} (each in {least} or more of {len(committing)} sessions).",
+            2.0 * least,
+            sessions=least,
+            match={"checks": calls},
         )
 
 

@@ -11,13 +11,13 @@ from consolidator.memory.plain import Plain
 
 LessonKind = Literal[
     "command",  # for a purpose (test, lint, ...) or program: the call that works, and where
-    "always_fails",  # a program, wrapper, flag, path or skill that never worked here, and what works instead
+    "always_fails",  # a program, wrapper, flag, path, skill or missing argument that never worked; what works
     "refused",  # what the person denied each time, and what then ran instead
     "commit_check",  # what a commit runs
     "first_run_fails",  # what fails first in most sessions, and the command that mends it
     "finds_more",  # a check that fails though another one passed
     "foreign_folder",  # a folder that failing output names and nobody edits
-    "follow_up",  # a command that follows a change of some files
+    "follow_up",  # a command that follows a change of some files, and the checks before a commit
     "together",  # files that are changed together
     "harness",  # how the agent's own tools behave
     "file_moved",  # where a file is that was looked for elsewhere

@@ -24,6 +24,7 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
+from consolidator.memory.lessons.before_call import lacks_argument
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
@@ -67,7 +68,7 @@ class Told:
     call: str | None = None  # the command line or path to use instead, as it can be run; None where there is none
 
 
-def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | None:
+def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
     """Return the warning for a call that never worked here, is refused, or fails at its first run; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
@@ -82,6 +83,8 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any) -> Told | 
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line, lesson.instead)
+            if _lacks(lesson, tool, arguments, project):
+                return Told(lesson, lesson.line)
         is_first = lesson.kind == "first_run_fails" and lesson.instead is not None
         if is_first and any(segment.operation == lesson.key for segment in segments):
             return Told(lesson, lesson.line, lesson.instead)
@@ -231,6 +234,8 @@ def _answers_of_tool(
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
             yield Told(lesson, lesson.line, lesson.instead)
+        if lesson.match.get("argument", "\0") in error and _lacks(lesson, tool, arguments, project):
+            yield Told(lesson, lesson.line)
     for lesson in lessons:
         is_met = lesson.kind == "harness" and lesson.match.get("error", "\0") in error
         if is_met and _is_concerned(lesson, arguments):
@@ -242,6 +247,12 @@ def _answers_of_tool(
             path = f"{project}/{plain_path(paths[0])}"
             yield Told(kept, f"The shell is in {name_folder(directory)}: look in {code(path)}.", path)
         yield from _answers_of_path(lessons, paths[:1], error, project)
+
+
+def _lacks(lesson: Lesson, tool: str, arguments: Any, project: str | None) -> bool:
+    """Whether a call of a tool leaves out what a lesson says that it needs."""
+    is_of_tool = lesson.match.get("tool") == tool and isinstance(arguments, dict)
+    return is_of_tool and lacks_argument(lesson.match, arguments, project)
 
 
 def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
@@ -300,7 +311,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] not in ("skill", "path")
+        match["kind"] in ("wrapper", "program", "flag", "lone", "operation")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
@@ -343,4 +354,6 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return ("pkill or pgrep",)
     if kind in ("flag", "operation"):
         return (*match["operation"].split(), *filter(None, [match.get("option")]))
+    if kind in ("argument", "whole"):
+        return match["tool"], *filter(None, [match.get("file")])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

@@ -44,6 +44,7 @@ MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, a
 MAX_FOLDERS = 12
 CHARS_OF_TOKEN = 4
 MAX_CHECKS = 10
+MAX_GIVEN = 20  # names of arguments
 MAX_UNMATCHED, MAX_UNMATCHED_LINES, MIN_LINE = 4, 20, 4  # failed edits and their lines; characters of a line
 MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
 _REDACTED = 60_000  # characters of a failed output that are redacted before it is read
@@ -65,6 +66,7 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
+_PLAIN_NAME = re.compile(r"[A-Za-z]\w{1,39}", re.ASCII)
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\u2192|\t|[|:] ?)", re.MULTILINE)  # before the lines of a file that was read
 _REPOSITORY = re.compile(
     r"repos/(\w[\w.-]*)/(\w[\w.-]*)|(?:--repo|-R)[ =](\w[\w.-]*)/(\w[\w.-]*)"
@@ -99,6 +101,7 @@ class TracedCall:
     tokens: int = 0  # that it took of the context, about
     mark: int = 0  # by which its call id is known
     about: str = ""  # what was said of it before it ran, redacted and cut: its description, else the words before it
+    given: list[str] = field(default_factory=list)  # the names of a tool's arguments, without what they hold
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
@@ -296,6 +299,7 @@ class TraceFold:
             path = next(iter(patched_files(call.arguments)), None)
             path = f"{place}/{path}" if path and place and not is_absolute(path) else path
         traced.path = path[:300] if path else None
+        traced.given = sorted(filter(_PLAIN_NAME.fullmatch, map(str, arguments)))[:MAX_GIVEN]
         if name in SKILL_TOOLS:
             traced.kind = "skill"
             traced.name = skill_name(arguments, name)

@@ -168,7 +168,7 @@ CLAUDE_CODE = Client(
     hooks=(
         Hook("SessionStart", "session_start"),
         Hook("UserPromptSubmit", "prompt"),
-        Hook("PreToolUse", "before_call", matcher="^(Skill|(mcp__.+__)?(Bash|PowerShell))$"),
+        Hook("PreToolUse", "before_call", matcher="^(Skill|Read|Bash|PowerShell|mcp__.+)$"),
         Hook("PostToolUseFailure", "failure"),
         *_IMPORTS,
     ),

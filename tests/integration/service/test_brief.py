@@ -103,6 +103,24 @@ async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_hel
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
 
 
+async def test_checks_before_a_commit_are_told_in_one_line_in_place_of_their_own(database: Database) -> None:
+    await keep(
+        database,
+        lesson("lint", "Lint: `dune lint` (worked 5 of 5).", instead="dune lint"),
+        lesson("test", "Tests: `dune test`; also `dune bench`.", instead="dune test"),
+        lesson("format", "Format: `dune fmt` (worked 9 of 9).", instead="dune fmt", sessions=7),  # many never commit
+        lesson(
+            "dune test",
+            "Before a commit: all.",
+            kind="follow_up",
+            match={"checks": ["dune lint", "dune test", "dune fmt"]},
+        ),
+    )
+    told = await tell(database)
+    assert "Before a commit: all." in told
+    assert [name for name in ("Lint:", "Tests:", "Format:") if name in told] == ["Tests:", "Format:"]
+
+
 async def test_a_formatter_or_its_check_that_another_lesson_names_is_told_once(database: Database) -> None:
     await keep(
         database,
@@ -240,6 +258,19 @@ async def test_what_publishes_is_no_step_that_mends_another_program(
     assert (f"`{cure}`" in await tell(database)) == is_told
 
 
+async def test_a_call_that_names_the_file_of_one_case_mends_no_other(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    error = "error: unknown target 'web/cart.py'"
+    for number in range(2):
+        events = [*call_and_result("a", "Bash", {"command": "heron build web/cart.py"}, error, "error")]
+        events += call_and_result("b", "Bash", {"command": "heron build -f web/cart.py"}) if number == 0 else []
+        await log_events(database, f"s{number}", [user_message("build"), *events], agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+        await run_job(database, settings)
+    assert "last time: ran" not in await tell(database)
+
+
 @pytest.mark.parametrize(
     ("cure", "is_told"),
     [
@@ -261,28 +292,6 @@ async def test_a_call_that_mended_what_was_not_there_is_told_after_its_error_cam
         await run_job(database, settings)
     assert ("last time: ran" in await tell(database)) == is_told
     assert "redacted:" not in await tell(database)
-
-
-@pytest.mark.parametrize(
-    ("steps", "is_told"),
-    [
-        (("git push", "gh run list", "gh run watch"), True),
-        (("git add a.py", "git commit -m a", "git push"), False),
-        (("git push", "gh run list", "gh pr view"), False),  # a lesson names two of them
-        (("git push", "gh run list", "gh pr view 2>&1"), False),
-    ],
-)
-async def test_steps_that_three_sessions_made_are_told_where_no_lesson_names_them(
-    database: Database, clock: FrozenClock, settings: Settings, steps: tuple[str, ...], is_told: bool
-) -> None:
-    for number in range(3):
-        calls = [call_and_result(line, "Bash", {"command": line}, f"done {number}") for line in steps]
-        events = [user_message("go on"), *(event for call in calls for event in call)]
-        await log_events(database, f"s{number}", events, agent="claude-code", project=SHOP)
-        clock.advance(timedelta(days=1))
-    await run_job(database, settings)
-    await keep(database, lesson("gh", "After a release `gh pr view` is run."))
-    assert ("how it was done before" in await tell(database)) == is_told
 
 
 @pytest.mark.parametrize(

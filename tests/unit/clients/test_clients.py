@@ -156,13 +156,15 @@ def test_a_hook_that_is_for_other_tools_than_before_is_installed_anew(client: An
     assert add(before, client=client) == installed
 
 
-@pytest.mark.parametrize("tool", ["Bash", "PowerShell", "Skill", "mcp__acp__Bash"])
-def test_calls_of_every_shell_are_met_before_they_run(tool: str) -> None:
+@pytest.mark.parametrize(
+    "tool", ["Bash", "PowerShell", "Skill", "Read", "mcp__acp__Bash", "mcp__tracker__create_issue"]
+)
+def test_calls_that_a_lesson_may_warn_of_are_met_before_they_run(tool: str) -> None:
     hook = CLAUDE_CODE.hook("PreToolUse")
     assert hook is not None
     assert hook.matcher is not None
     assert re.search(hook.matcher, tool)
-    assert not re.search(hook.matcher, f"{tool}Output")
+    assert not re.search(hook.matcher, f"{tool.rpartition('__')[2]}Output")
 
 
 def test_what_stands_in_one_group_with_ours_stays() -> None:

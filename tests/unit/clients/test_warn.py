@@ -23,6 +23,8 @@ WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
 PROGRAM = {"kind": "program", "program": "gmake"}
 FLAG = {"kind": "flag", "operation": "cat", "option": "-A"}
 SKILL = {"kind": "skill", "skill": "commit"}
+ARGUMENT = {"kind": "argument", "tool": "SendMessage", "argument": "summary"}
+WHOLE = {"kind": "whole", "tool": "Read", "file": "docs/ux.md", "argument": "offset or limit"}
 
 
 def is_warned(match: dict[str, str], command: str | list[str], cwd: str = SHOP, tool: str = "Bash") -> bool:
@@ -73,6 +75,24 @@ def test_a_wrapper_that_cannot_run_a_program_is_warned_of_wherever_a_command_beg
 )
 def test_words_in_quotes_documents_comments_and_arguments_are_no_call(command: str) -> None:
     assert not is_warned(WRAPPER, command)
+
+
+@pytest.mark.parametrize(
+    ("match", "tool", "given", "is_meant"),
+    [
+        (ARGUMENT, "SendMessage", {"message": "a summary"}, True),
+        (ARGUMENT, "SendMessage", {"message": "a", "summary": "b"}, False),
+        (ARGUMENT, "SendMail", {"message": "a"}, False),
+        (WHOLE, "Read", {"file_path": f"{SHOP}/docs/ux.md"}, True),
+        (WHOLE, "Read", {"file_path": f"{SHOP}/docs/ux.md", "offset": 1}, False),
+        (WHOLE, "Read", {"file_path": f"{SHOP}/web/docs/ux.md"}, False),
+        (WHOLE, "Write", {"file_path": f"{SHOP}/docs/ux.md"}, False),
+    ],
+)
+def test_a_tools_call_is_warned_of_by_what_it_leaves_out(
+    match: dict[str, str], tool: str, given: dict[str, object], is_meant: bool
+) -> None:
+    assert concerns(match, SHOP, {"tool_name": tool, "tool_input": given, "cwd": SHOP}) == is_meant
 
 
 def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:

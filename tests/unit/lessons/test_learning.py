@@ -1045,6 +1045,23 @@ def test_files_that_several_sessions_name_belong_to_the_command() -> None:
     assert lines == ["Build: `go build ./cmd/shop-server/` (worked 3 of 3).", "Tests: `go test` (worked 3 of 3)."]
 
 
+def test_the_files_that_most_sessions_name_are_told_where_others_name_their_own() -> None:
+    def write(log: CallLog) -> None:
+        log.run("go test ./pkg/cart/...", "ok").run(f"go test -run Test_{log.name}", "ok")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `go test ./pkg/cart/...` (worked 6 of 6)."
+
+
+def test_a_check_that_can_be_run_as_it_is_told_comes_before_one_that_lacks_its_files() -> None:
+    def write(log: CallLog) -> None:
+        log.run("mise run test:ci", "ok") if log.name != "s0" else None
+        log.run(f"go test ./internal/{log.name}/", "ok").run(f"go test ./pkg/{log.name}/", "ok")
+
+    (lesson,) = of_kind(learn(5, write), "command")
+    assert lesson.line == "Tests: `mise run test:ci` (worked 4 of 4); also `go test` (worked 10 of 10)."
+    assert lesson.instead == "mise run test:ci"
+
+
 def test_a_linter_is_known_by_its_name_and_a_check_in_a_workspace_by_what_is_run_there() -> None:
     def write(log: CallLog) -> None:
         log.run("npx markdownlint-cli2 docs", "0 errors").run("pnpm --filter web exec tsc --noEmit", "")
@@ -1140,6 +1157,22 @@ def test_a_missing_interpreter_of_a_here_document_is_told_with_the_one_that_took
 
     (lesson,) = of_kind(learn(1, write), "always_fails")
     assert lesson.line.endswith("command not found: python); `python3` then worked.")
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked", "is_told"),
+    [
+        ("zsh -n shop.zsh", "bash -n shop.zsh", False),
+        ("fd -H", "ls2 -H", False),
+        ("python --version", "python3 --version", True),
+        ("fd cart", "fdfind cart", True),
+    ],
+)
+def test_a_missing_program_is_replaced_by_one_that_took_its_words_not_its_options_alone(
+    failed: str, worked: str, is_told: bool
+) -> None:
+    missing = f"zsh: command not found: {failed.split()[0]}"
+    assert bool(of_kind(learn(1, lambda log: log.fail(failed, missing).run(worked, "1")), "always_fails")) == is_told
 
 
 def test_the_options_of_what_runs_in_a_container_are_not_the_containers() -> None:
@@ -1670,3 +1703,86 @@ def test_a_module_that_fails_is_none_of_its_runner() -> None:
         log.fail("python -m pytest tests", "Exit code 1\n1 failed").run("python3 -m pytest tests", "1 passed")
 
     assert not of_kind(learn(3, write), "always_fails")
+
+
+def commit_after(*checks: str) -> Callable[[CallLog], object]:
+    def write(log: CallLog) -> None:
+        for check in checks:
+            log.edit("src/cart.ts").run(check, "ok")
+        log.run("git add . && git commit -m cart", "[main 1] cart")
+
+    return write
+
+
+def test_the_checks_before_most_commits_are_told_in_their_order() -> None:
+    lessons = learn(3, commit_after("pnpm run lint", "pnpm run test"))
+    (lesson,) = of_kind(lessons, "follow_up")
+    assert lesson.line == "Before a commit: `pnpm run lint`, `pnpm run test` (each in 3 or more of 3 sessions)."
+    assert lesson.match == {"checks": ["pnpm run lint", "pnpm run test"]}
+
+
+@pytest.mark.parametrize("checks", [("pnpm run lint",), ("pnpm build", "cargo build"), ()])
+def test_one_check_or_none_before_commits_is_no_line_of_its_own(checks: tuple[str, ...]) -> None:
+    assert of_kind(learn(3, commit_after(*checks)), "follow_up") == []
+
+
+def test_checks_that_the_hook_of_a_commit_runs_are_not_told_to_be_run_before_it() -> None:
+    def write(log: CallLog) -> None:
+        log.run("pnpm run lint", "ok").run("pnpm run test", "ok")
+        log.run("git commit -m cart", "$ pnpm run lint\n$ pnpm run test\n[main 1] cart")
+
+    assert [lesson.kind for lesson in learn(3, write) if "commit" in lesson.line] == ["commit_check"]
+
+
+SEND = {"to": "lead", "message": "the cart is done"}
+
+
+def leave_out(log: CallLog) -> None:
+    log.call(
+        "SendMessage", SEND, "<tool_use_error>summary is required when message is a string</tool_use_error>", False
+    )
+    log.call("SendMessage", {**SEND, "summary": "done"}, "sent")
+
+
+def test_a_tools_argument_that_its_calls_lacked_is_warned_of_by_name() -> None:
+    (lesson,) = of_kind(lessons := learn(3, leave_out), "always_fails")
+    assert lesson.line == "`SendMessage` without `summary` always fails here (3 of 3): give it."
+    assert (lesson.warns, lesson.starts) == (True, True)
+    assert warn_before(lessons, "SendMessage", SEND) is not None
+    assert warn_before(lessons, "SendMessage", {**SEND, "summary": "x"}) is None
+    assert warn_before(lessons, "OtherMessage", SEND) is None
+    assert warn_before(lessons, "Bash", {"command": "make"}) is None
+    told = answer_failure(lessons, "SendMessage", SEND, "summary is required when message is a string")
+    assert told is not None
+    assert told.lesson is lesson
+    assert answer_failure(lessons, "Bash", {"command": "make"}, "summary is required") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "more"),
+    [
+        ("summary is required when message is a string", SEND),  # it worked without, too
+        ("evil is required when message is a string", {**SEND, "summary": "done"}),  # no call ever gave that
+        ("message is required when summary is none", {**SEND, "summary": "done"}),  # it was given
+    ],
+)
+def test_an_error_alone_makes_no_argument_needed(error: str, more: dict[str, str]) -> None:
+    lessons = learn(3, lambda log: log.call("SendMessage", SEND, error, ok=False).call("SendMessage", more, "sent"))
+    assert of_kind(lessons, "always_fails") == []
+
+
+def test_a_file_that_was_too_large_is_warned_of_before_it_is_read_whole_again() -> None:
+    large = "File content (14572 tokens) exceeds maximum allowed tokens (10000). Use offset and limit parameters."
+    (lesson,) = of_kind(lessons := learn(1, lambda log: log.read("docs/ux.md", ok=False, output=large)), "always_fails")
+    assert lesson.line == "`docs/ux.md` is too large to be read whole: give `offset` and `limit`, or search in it."
+    assert (lesson.warns, lesson.starts) == (True, False)
+    read = {"file_path": f"{HOME}/docs/ux.md"}
+    assert warn_before(lessons, "Read", read, HOME) is not None
+    assert warn_before(lessons, "Read", {**read, "limit": 200}, HOME) is None
+    assert warn_before(lessons, "Read", {"file_path": f"{HOME}/old/docs/ux.md"}, HOME) is None
+    assert answer_failure(lessons, "Bash", {"command": "cat docs/ux.md"}, large) is None
+
+    def shrink(log: CallLog) -> None:
+        log.read("docs/ux.md", ok=False, output=large).read("docs/ux.md")
+
+    assert of_kind(learn(1, shrink), "always_fails") == []

@@ -87,6 +87,14 @@ def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
 
 
+def test_the_folder_of_a_call_that_is_cut_is_no_call() -> None:
+    refused = call("go test ./api/cart/... -run 'A|B' -count=1", "failed", "no required module provides package")
+    told = named_calls("Run `go test ./cart/... -run … -count=1` in `api/`.", refused)
+    assert told == ["go test ./cart/... -run -count=1"]
+    mended = call("cd api && go test ./cart/... -run 'A|B' -count=1")
+    assert judge_failure([f"cd api && {line}" for line in told], session(refused, mended), 0) == "right"
+
+
 def test_a_folder_that_is_told_for_a_program_must_have_been_used() -> None:
     failed = call("go build ./app", "failed", "bash: line 1: go: command not found")
     told = 'export PATH="/opt/go/bin:$PATH" && go build ./app'
@@ -248,3 +256,11 @@ def test_a_failure_without_an_answer_tells_how_far_its_cure_had_come() -> None:
     cases = [silences.explain(later, position, "/srv/app", told=False) for position in (0, 2)]
     assert [(case.stage, case.sessions) for case in cases] == [("not recorded", 1), ("the same call again", 0)]
     assert Silences([], [], [], []).explain(later, 0, "/srv/app", told=False).stage == "no precedent"
+
+
+def test_what_worked_is_shown_without_a_credential() -> None:
+    secret = f"ghp_{'a1B2c3D4e5F6' * 3}"
+    later = session(call("ship it", "failed", "Error: no token"), call(f"ship it --token {secret}"))
+    shown = Silences([], [], [], []).explain(later, 0, "/srv/app", told=False).worked
+    assert shown.startswith("ship it --token ")
+    assert secret not in shown
