@@ -7,7 +7,7 @@ from pathlib import Path
 
 import consolidator
 
-POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)(?:[*+?]|\{\{?\d*,?\d*\}\}?)\+|\(\?>")
+POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)(?:[*+?]|\{\{?\d+,?\d*\}\}?)\+|\(\?>")
 
 
 def test_no_expression_repeats_a_group_possessively() -> None:

@@ -24,7 +24,6 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
-from consolidator.memory.lessons.before_call import lacks_argument
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
@@ -251,6 +250,8 @@ def _answers_of_tool(
 
 def _lacks(lesson: Lesson, tool: str, arguments: Any, project: str | None) -> bool:
     """Whether a call of a tool leaves out what a lesson says that it needs."""
+    from consolidator.memory.lessons.before_call import lacks_argument  # no night asks
+
     is_of_tool = lesson.match.get("tool") == tool and isinstance(arguments, dict)
     return is_of_tool and lacks_argument(lesson.match, arguments, project)
 

@@ -47,10 +47,10 @@ from tests.support import assert_invariants, call_and_result, in_thread, log_eve
 SECRET_WORD = "marzipan"  # only erased sessions say it
 INDEX_SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 INDEXED_QUERIES = {
-    "memory/erasures": (
-        "erase_model_facts", "erase_model_calls", "detach_rest",
+    "memory/derived": (
+        "erase_model_facts", "erase_model_calls", "detach_rest", "delete_digest", "delete_error_records",
+        "delete_candidates", "reconcile_remaining",
     ),
-    "memory/rederive": ("delete_digest", "delete_error_records", "delete_candidates", "reconcile_remaining"),
     "log/sources": ("filter_erased",),
     "sessions/sessions": ("lock", "lock_shared"),
 }  # fmt: skip
