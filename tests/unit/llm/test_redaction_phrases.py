@@ -196,6 +196,12 @@ def test_a_line_of_a_log_is_redacted_with_its_arguments_and_its_error(caplog: py
     assert "ValueError" in caplog.text
 
 
+def test_who_logs_what_cannot_be_formatted_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(redact_record)
+    logging.getLogger("elsewhere").warning("%d of %s", TOKEN)
+    assert "%d of %s" in caplog.text
+
+
 @pytest.mark.parametrize(
     "piece",
     [
