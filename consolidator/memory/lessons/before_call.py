@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, RUNNERS
+from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, RUNNERS, SUBCOMMAND_VERBS
 from consolidator.memory.calls.shell_words import (
     PASSED_ON,
     command_line,
@@ -19,6 +19,7 @@ from consolidator.memory.calls.shell_words import (
     unwrap_shells,
 )
 
+_RUN_PROGRAMS = KNOWN_PROGRAMS - SUBCOMMAND_VERBS  # that a word after an unknown program names; `test` is its task
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
 
@@ -72,7 +73,7 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
         wrapper = str(match.get("wrapper")).split()
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
-        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # it is not what fails
+        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in _RUN_PROGRAMS  # it is not what fails
         return words[0] == program and not is_runner
     if kind == "pkill":
         return words[0] == kind and "-f" in words and not any("[" in word for word in words)
