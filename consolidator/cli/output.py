@@ -342,10 +342,14 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _NOISY = ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
 
 
+def _redact_record(record: logging.LogRecord) -> bool:
+    from consolidator.llm.redaction.redact import redact_record  # most commands log nothing
+
+    return redact_record(record)
+
+
 def configure_logging() -> None:
     """Log to standard error at the level of CONSOLIDATOR_LOG_LEVEL; libraries only warnings."""
-    from consolidator.llm.redaction.redact import redact_record
-
     level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
     level = level if level in logging.getLevelNamesMapping() else "INFO"
     handler: logging.Handler = logging.StreamHandler()
@@ -353,7 +357,7 @@ def configure_logging() -> None:
         from rich.logging import RichHandler
 
         handler = RichHandler(console=ERR, show_path=False)
-    handler.addFilter(redact_record)
+    handler.addFilter(_redact_record)
     logging.basicConfig(level=level, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from itertools import chain
-from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -62,6 +61,7 @@ _MAX_ERROR_TEXT = 1000  # characters of a server's error that are looked at
 _TOO_LARGE = 413
 _REFUSALS = (400, _TOO_LARGE, 422)  # of this question; the server may take another one
 _MAX_REASON_LENGTH = 64  # characters
+_MAX_REAL = 3.4e38  # of the numbers of a vector, which are stored in four bytes
 _THINKING_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.I)
 _THINKING_START = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.I)
 _OBJECT_START = re.compile(r'\{(?![^{}":]+\})')  # no word in braces, as prose has it
@@ -416,7 +416,7 @@ def read_vectors(content: bytes) -> tuple[list[list[float]], Any]:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         shown = redact(content[:2000].decode("utf-8", "replace"))[:200]
         raise ModelUnavailable(f"the server's answer has no vectors: {shown}", may_be_charged=True) from error
-    if not all(map(isfinite, chain.from_iterable(vectors))):
+    if not all(abs(number) <= _MAX_REAL for number in chain.from_iterable(vectors)):  # so none that is not a number
         raise ModelUnavailable("the server's answer has vectors that are not finite", may_be_charged=True)
     return vectors, usage.get("prompt_tokens") if isinstance(usage, dict) else None
 

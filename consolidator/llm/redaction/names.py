@@ -151,6 +151,13 @@ _NO_PHRASE = frozenset(",+).;|&=:?")  # begins what follows a quote that was no 
 _MIN_PHRASE_CHARS = 3  # characters of several words
 _STATEMENT = lazy_regex(r"(?i)\b(?:alter|create|set)\s{1,8}(?:role|user|login|group|server|password)\b[^;]{0,200}\Z")
 _FOLDERS = frozenset(["PWD", "OLDPWD"])
+_FOLDER = lazy_regex(r"[~/]|[A-Za-z]:[\\/]")
+# What precedes the quotes around a whole assignment; elsewhere they hold a script, "DB_PASSWORD=x make test".
+_OF_VARIABLE = lazy_regex(
+    r"(?:^|[\s:;&|\"'`(])(?:-e|--env|--build-arg|--value|setx?|put|export|env(?:\s\w+/\S+)?|declare(?:\s-\w+)?"
+    r"|echo(?:\s-\w+)?|printf|ENV|ARG|-)[ =]{1,4}\\{0,4}[\"']\Z"
+)
+_OF_LABEL = lazy_regex(r"(?i)\b(?:html)?for\s?=\s?\\{0,4}[\"']\Z")  # of a form's field: what it says is no value
 _COMMON_PASSWORDS = frozenset(read_words("common-passwords"))
 _MIN_NUMBER_CHARS = 15  # digits of a number that is no time, count or port
 _MAX_OVERLAPS = 4  # how often a passage may be read again for names inside another name's value
@@ -261,6 +268,8 @@ def _is_phrase(name: str, value: str, *, is_sure: bool = False) -> bool:
     """Tell whether several words are a credential: of an option any, beside other names what is no label of a field."""
     if len(value) < _MIN_PHRASE_CHARS or value != value.strip() or value[0] in _NO_PHRASE or is_template(value):
         return False
+    if name.lower().endswith("pwd") and _FOLDER.match(value):
+        return False
     if is_sure or name.startswith("-"):
         return True
     return len(value) >= 6 and _PHRASE_NAME.search(name) is not None and _LABEL.search(value) is None
@@ -303,7 +312,7 @@ def _match_assignment(text: str, start: int, end: int, *, in_command: bool) -> t
     if between.group("space") is not None:
         is_option = prefix.startswith("-") and between.group("space").isspace() and not between.group("close")
         is_sentence = between.group("space").strip() in ("is", "to")
-        is_told = is_option or is_sentence or (in_command and quote == "'")
+        is_told = is_option or is_sentence or (in_command and quote == "'" and name.lower() != "pass")
         if not (is_told or _is_spaced_credential(name, prefix, text, start, between)):
             return end, None
     tag = between.group("tag")
@@ -337,7 +346,7 @@ def _match_assignment(text: str, start: int, end: int, *, in_command: bool) -> t
         return value.end(), None
     env = env or (in_command and (sep == "=" or (bool(quote) and sep == ":")))
     env = env or (sep == ":" and not quote and _is_line_of(text, first, value, name))
-    in_command = in_command and not rest.strip("0123456789") and (bool(quote) or sep != ":")
+    in_command = in_command and not (is_sentence or rest.strip("0123456789")) and (bool(quote) or sep != ":")
     if not is_credential(name, stripped, quoted=bool(quote), env=env, in_command=in_command):
         return value.end(), None
     return value.end(), (value.start(), value.start() + len(stripped), _credential_kind(name))
@@ -359,9 +368,11 @@ def _read_quote(opening: str) -> tuple[str, int]:
 def _match_phrase(text: str, first: int, name: str, between: re.Match[str]) -> re.Match[str] | None:
     """Return several words that are a credential, in quotes or an element; the quotes may begin before the name."""
     opening, sep, tag = between.group("open"), (between.group("sep") or "").strip(), between.group("tag")
+    before = text[max(0, first - 48) : first]
     is_assigned = between.group("sep") == "=" and _ENV.match(name) is not None
-    if not opening and (tag or is_assigned):
-        before = text[max(0, first - 5) : first]  # -e 'DB_PASSWORD=two words'
+    if tag and _OF_LABEL.search(before):
+        return None
+    if not opening and (tag or (is_assigned and _OF_VARIABLE.search(before))):  # -e 'DB_PASSWORD=two words'
         opening = "<" if tag else before[len(before.rstrip("\\\"'")) :]
     is_named = name.startswith("-") or tag or between.group("space") or (sep and sep[0] not in ",|")
     quote, depth = _read_quote(opening)

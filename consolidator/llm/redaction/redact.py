@@ -102,7 +102,11 @@ def format_redacted_traceback(error: BaseException) -> str:
 
 def redact_record(record: logging.LogRecord) -> bool:
     """Redact a record before a handler writes it: an error may quote what it is about, and other packages log, too."""
-    record.msg, record.args = redact(record.getMessage()), None
+    try:
+        message = record.getMessage()
+    except (TypeError, ValueError, LookupError):  # its arguments do not fit: a filter's error would be the caller's
+        message = str(record.msg)
+    record.msg, record.args = redact(message), None
     if record.exc_info and record.exc_info[1] is not None:
         record.exc_text = format_redacted_traceback(record.exc_info[1]).rstrip()
     return True

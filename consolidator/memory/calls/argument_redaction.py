@@ -86,20 +86,23 @@ class ArgumentRedactor:
 
 def redact_arguments(arguments: Any) -> Any:
     """Return arguments with secrets hidden, as the nights hide them, and long strings cut, about 8 KiB at most."""
-    scanned = _cut_strings(arguments, _MAX_SCANNED, [_MAX_MEMBERS * _MAX_SCANNED], 0)
-    return _cut_strings(redact_json(scanned), _MAX_KEPT, [_MAX_TOTAL], 0)
+    scanned = _cut_strings(arguments, (_MAX_SCANNED, _MAX_SCANNED), [_MAX_MEMBERS * _MAX_SCANNED], 0)
+    return _cut_strings(redact_json(scanned), (_MAX_KEY, _MAX_KEPT), [_MAX_TOTAL], 0)
 
 
-def _cut_strings(value: Any, limit: int, budget: list[int], depth: int) -> Any:
-    """Return a value with its strings, members and levels cut; `budget` is how many characters all may still have."""
+def _cut_strings(value: Any, limits: tuple[int, int], budget: list[int], depth: int) -> Any:
+    """Return a value with its members and levels cut, and its keys and strings to the limits.
+
+    `budget` is how many characters all strings may still have.
+    """
     if isinstance(value, (Mapping, list)) and (depth >= _MAX_DEPTH or budget[0] <= 0):
         return "…"
     if isinstance(value, Mapping):
         members = list(value.items())[:_MAX_MEMBERS]
-        return {str(key)[:limit]: _cut_strings(member, limit, budget, depth + 1) for key, member in members}
+        return {str(key)[: limits[0]]: _cut_strings(member, limits, budget, depth + 1) for key, member in members}
     if isinstance(value, list):
-        return [_cut_strings(member, limit, budget, depth + 1) for member in value[:_MAX_MEMBERS]]
+        return [_cut_strings(member, limits, budget, depth + 1) for member in value[:_MAX_MEMBERS]]
     if isinstance(value, str):
-        value = value[: min(limit, max(budget[0], 0))]
+        value = value[: min(limits[1], max(budget[0], 0))]
         budget[0] -= len(value)
     return value

@@ -176,7 +176,7 @@ def _is_found(pattern: str, line: str) -> bool:
 
 def is_pattern(word: str) -> bool:
     """Tell whether zsh alone takes a word for a pattern: an option's value, or a path with a name in brackets."""
-    if not all(char.isalnum() or char in "_./@+-()[]" for char in word):
+    if not all(char.isalnum() or char in "_./@+-()[]:~," for char in word):
         return word[0] == "-" and "=*" in word
     name = word.partition("/[")[2].partition("]")[0].strip("[.").replace("_", "").lower()
     is_name = len(name) > 1 and name.isalpha() and name not in _ALPHABET  # `[abc]` means one of these letters

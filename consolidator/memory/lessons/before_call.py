@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, RUNNERS
+from consolidator.memory.calls.shell_programs import KNOWN_PROGRAMS, PROVIDERS, RUNNERS, SUBCOMMAND_VERBS
 from consolidator.memory.calls.shell_words import (
     PASSED_ON,
     command_line,
@@ -20,6 +20,7 @@ from consolidator.memory.calls.shell_words import (
     unwrap_shells,
 )
 
+_RUN_PROGRAMS = KNOWN_PROGRAMS - SUBCOMMAND_VERBS  # that a word after an unknown program names; `test` is its task
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
 
@@ -85,7 +86,7 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
         wrapper = str(match.get("wrapper")).split()
         return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
-        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in KNOWN_PROGRAMS  # which is there, but for a shell
+        is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in _RUN_PROGRAMS  # which is there, but for a shell
         return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])

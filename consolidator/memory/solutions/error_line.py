@@ -58,9 +58,14 @@ def truncate_middle(text: str, limit: int = 2 * MAX_SCANNED_EDGE) -> str:
     """Return a text; of a long one both ends, in whole lines or words: a part of a credential is not known as one."""
     if len(text) <= limit:
         return text
-    before, after = text[: limit // 2], text[-limit // 2 :]
-    before = before.rpartition("\n")[0] or before.rpartition(" ")[0]
-    return before + "\n" + (after.partition("\n")[2] or after.partition(" ")[2])
+    half = limit // 2
+    return f"{_cut_end(text[:half])}\n{_cut_end(text[: -half - 1 : -1])[::-1]}"
+
+
+def _cut_end(text: str) -> str:
+    """Return a text without its last line, or without its last word where the line is most of it."""
+    line = text.rfind("\n")
+    return text[: max(line if line >= len(text) // 2 else max(line, text.rfind(" ")), 0)]
 
 
 def find_error_line(text: str) -> ErrorLine:

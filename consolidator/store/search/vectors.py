@@ -76,9 +76,6 @@ class _RealArrayDumper(Dumper):
         return obj
 
 
-psycopg.adapters.register_dumper(_RealArray, _RealArrayDumper)
-
-
 async def ensure_pgvector(conn: Connection) -> str | None:
     """Return the schema of pgvector, and install it where that is possible; None where it is not available."""
     extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
@@ -114,6 +111,7 @@ async def save_vectors(
     conn: Connection, model: str, documents: Sequence[UnembeddedRow], embedded: Sequence[list[float]]
 ) -> None:
     """Store the vectors of documents, in place of another model's; documents that were deleted since are skipped."""
+    conn.adapters.register_dumper(_RealArray, _RealArrayDumper)  # it may be older than this module
     for kind, save in _SAVE.items():
         rows = [
             {"number": document.number, "vector": _RealArray.pack(vector)}

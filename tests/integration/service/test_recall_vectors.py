@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import re
+import sys
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
@@ -81,6 +83,19 @@ async def test_who_is_stopped_goes_on_from_there(
     assert await embed_missing(database, vectored, stop) == "2 made"
     assert await embed_missing(database, vectored) == "1 made"
     assert sum(len(batch) for batch in server.embedded_texts) == 3
+
+
+async def test_a_connection_may_be_older_than_what_writes_vectors(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("late_vectors", vectors.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    late = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "late_vectors", late)
+    async with database.transaction() as conn:
+        spec.loader.exec_module(late)
+        await late.save_vectors(conn, "model", [late.UnembeddedRow("fact", 7, 1, "")], [[0.5]])
 
 
 @pytest.mark.usefixtures("pgvector")

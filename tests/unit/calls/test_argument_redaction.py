@@ -61,3 +61,8 @@ def test_arguments_are_redacted_as_the_nights_redact_them() -> None:
     ):
         assert redact_arguments(arguments) == redact_json(arguments)
         assert redact_arguments(redact_json(arguments)) == redact_json(arguments)
+
+
+def test_long_names_of_arguments_are_cut() -> None:
+    arguments = {f"{number}{'k' * 5000}": number for number in range(60)}
+    assert len(str(redact_arguments(arguments))) < 8192

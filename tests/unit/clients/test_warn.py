@@ -133,6 +133,7 @@ def test_a_script_that_another_shell_reads_is_no_pattern_of_zsh() -> None:
 
 def test_programs_flags_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
+    assert is_warned(PROGRAM, "gmake test")
     assert not is_warned(PROGRAM, "which gmake")
     assert not is_warned(PROGRAM, "command -v gmake")
     runner = {"kind": "program", "program": "rtk"}

@@ -1273,6 +1273,7 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("(cd src/ && ls); echo $(ls src/) $(pwd)/a", False),
         ("cat src/[abc].ts src/[abc]/d.ts", False),
         ("env CI=1 cat src/[user_id]/[[...rest]].ts <<< a", True),
+        ("git show HEAD:src/[slug]/a.ts; cat ~/src/[slug]/a.ts", True),
     ]:
         include["tool_input"] = {"command": command}
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
@@ -1466,6 +1467,7 @@ def test_quotes_are_put_where_the_shell_looks() -> None:
     for line, word, quoted in (
         ("""echo 'a " b' "c --x=*.py d" e --x=*.py""", "--x=*.py", """echo 'a " b' "c --x=*.py d" e '--x=*.py'"""),
         ("git add src/[slug].astro", "src/[slug].astro", "git add 'src/[slug].astro'"),
+        ("git show HEAD:src/[slug]/a.ts", "HEAD:src/[slug]/a.ts", "git show 'HEAD:src/[slug]/a.ts'"),
         (
             "grep -r a --x=*.py . | wc; grep -r b --x=*.py .",
             "--x=*.py",

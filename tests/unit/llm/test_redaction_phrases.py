@@ -33,6 +33,8 @@ PHRASES = [
     f"$env:DB_PASSWORD = '{PHRASE}'",
     f"docker run -e 'MYSQL_ROOT_PASSWORD={PHRASE}' mysql",
     f'set "DB_PASSWORD={PHRASE}"',
+    f'echo "DB_PASSWORD={PHRASE}" >> .env',
+    f'kubectl set env deploy/shop "DB_PASSWORD={PHRASE}"',
     f'declare -x DB_PASSWORD="{PHRASE}"',
     'DB_PASSWORD="plum \\"river\\" coat"',
     "DB_PASSWORD='it'\\''s plum river coat'",
@@ -70,6 +72,14 @@ LABELS = [
     "docker pull docker://shop:alpine3.18",
     "http://localhost:5173）でOCR",
     "population…3331 tokens truncated…AW4G,aAAa",
+    '"test": "JWT_SECRET=dev jest --runInBand"',
+    'log("OPENAI_API_KEY=missing; set it before you start")',
+    "print('PASSWORD=%s is wrong' % given)",
+    '"pwd": "/home/ada/my shop/src"',
+    "pwd = 'C:/Users/Ada B/shop'",
+    '<label for="password">The shared word</label>',
+    '"password": "Mot de passe"',
+    '"password": "Minimum 8 letters"',
 ]
 CUT = [
     f"DB_PASSWORD='{PHRASE}",
@@ -135,6 +145,12 @@ ORDINARY_COMMANDS = [
     "pytest tests/unit/test_password.py -k password",
     "git commit -m 'Hash the password of a user'",
     "zip -r out.zip dir && ssh-keygen -lf key.pub && useradd -m ada",
+    'bash -lc "POSTGRES_PASSWORD=postgres pytest tests/unit -x"',
+    "ssh box 'SKIP_AUTH=1 make migrate'",
+    'PWD="/Users/ada/my shop" make',
+    "git commit -m 'Say where the password is missing'",
+    "git commit -m 'The first pass is already folded'",
+    """git commit -m "pass 'session' instead of 'user'" """,
 ]
 
 
@@ -178,6 +194,12 @@ def test_a_line_of_a_log_is_redacted_with_its_arguments_and_its_error(caplog: py
     assert TOKEN not in caplog.text
     assert PHRASE not in caplog.text
     assert "ValueError" in caplog.text
+
+
+def test_who_logs_what_cannot_be_formatted_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(redact_record)
+    logging.getLogger("elsewhere").warning("%d of %s", TOKEN)
+    assert "%d of %s" in caplog.text
 
 
 @pytest.mark.parametrize(

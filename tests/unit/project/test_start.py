@@ -55,6 +55,7 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
         ("cli.log.sessions", {"consolidator.service.memory.recall", "consolidator.context.build", "numpy"}),
         ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry", "numpy", "uvicorn"}),
         ("cli.memory.lessons", {"consolidator.jobs.consolidation.learning", "consolidator.jobs.merging.reconciling"}),
+        ("cli.output; consolidator.cli.output.configure_logging()", {"consolidator.llm.redaction.redact"}),
     ],
 )
 def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: str, not_needed: set[str]) -> None:

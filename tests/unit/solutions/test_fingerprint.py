@@ -254,6 +254,12 @@ def test_no_word_is_cut_where_a_long_text_is(end: str) -> None:
         assert {*truncate_middle(text).split()} - {"x" * shift} == {"abcdefgh"}
 
 
+def test_a_line_that_is_most_of_a_long_text_is_read_in_part() -> None:
+    line = f'{{"message": "TypeError: no such field", "stack": "{"at step (a.js:1) " * MAX_SCANNED_EDGE}"}}'
+    assert "no such field" in headline(f"Exit code 1\n{line}\nStopped.\n")
+    assert truncate_middle(f"{line}\nStopped.\n").endswith('"}\nStopped.\n')
+
+
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:
     filler = "all is well\n" * MAX_SCANNED_EDGE
     assert headline(f"{filler}error: in the middle\n{filler}") == "all is well"
