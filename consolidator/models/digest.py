@@ -85,8 +85,8 @@ class TurnRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeRow(TurnRow):
-    """A row of `episode`: a turn, and the scope in which it is searched."""
+class IndexedTurn(TurnRow):
+    """A turn as it is stored, with the scope in which it is searched."""
 
     scope: int
 

@@ -17,7 +17,7 @@ from consolidator.memory.recall.block import searchable_text
 from consolidator.memory.recall.episodes import Episode
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
-from consolidator.models.digest import EpisodeRow
+from consolidator.models.digest import IndexedTurn
 from consolidator.models.session import SessionRow
 from consolidator.store.search import index, scope_sizes
 from consolidator.store.search.index import Posting, ScopedFactRow, UnindexedFactRow
@@ -62,7 +62,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
         return
 
     heads = await index.load_episode_heads(conn, [session.id for session, _ in read])
-    rows: list[EpisodeRow] = []
+    rows: list[IndexedTurn] = []
     documents = DocumentWords[SearchScope]()
 
     for session, episodes in read:
@@ -73,7 +73,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
                 continue
             if number % NUMBERS_PER_BLOCK == 0:  # a session's first episode, or the first after a full block
                 number = head.block * NUMBERS_PER_BLOCK
-            row = EpisodeRow(
+            row = IndexedTurn(
                 number=number,
                 session_id=session.id,
                 seq=episode.seq,

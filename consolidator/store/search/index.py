@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from consolidator.database.partitions import Connection
-from consolidator.models.digest import EpisodeRow, IndexedFactRow, RecalledFact, TurnRow
+from consolidator.models.digest import IndexedFactRow, IndexedTurn, RecalledFact, TurnRow
 from consolidator.store.queries import (
     Column,
     OneRow,
@@ -158,7 +158,7 @@ load_episode_heads = RowsByKey[str, EpisodeHeadRow, Sequence[str]](EpisodeHeadRo
 load_fact_ids = Pairs[int, str, Sequence[int]](_SQL["fact_ids"])
 _save_facts = Pairs[str, int](_SQL["save_facts"])
 note_announced = Statement[Sequence[str], Sequence[int]](_SQL["note_announced"], "sessions seqs")
-save_episodes = Statement[Sequence[EpisodeRow]](_SQL["save_episodes"], "**")
+save_episodes = Statement[Sequence[IndexedTurn]](_SQL["save_episodes"], "**")
 # What the index has of an agent's facts and should not have any more, and facts that it lacks; of some facts alone.
 load_outdated_facts = Rows[IndexedFactRow, str, int](IndexedFactRow, _SQL["outdated_facts"], "agent limit")
 load_outdated_among = Rows[IndexedFactRow, Sequence[str], int](IndexedFactRow, _SQL["outdated_among"], "ids limit")
