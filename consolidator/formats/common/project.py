@@ -14,7 +14,7 @@ from pathlib import Path
 from consolidator.formats.common.log_files import open_log
 
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")  # C:\..., C:/..., \\server\share
-_SIBLING_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+)[-.]worktrees/[^/]+(?:/.*)?$")  # .../NAME-worktrees/X
+_SIBLING_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+)(?:__|[-.])worktrees/[^/]+(?:/.*)?$")  # .../NAME-worktrees/X
 _INNER_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+?)/(?:\.claude/|\.git/|\.)worktrees/[^/]+(?:/.*)?$")
 # ~/.codex/worktrees/X/NAME, ~/.cursor/worktrees/NAME/X
 _AGENTS_WORKTREE = re.compile(

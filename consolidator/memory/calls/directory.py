@@ -21,6 +21,7 @@ _CD = re.compile(
 )
 _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"(?:/mnt)?/([A-Za-z])(?=/|$)")  # of Git Bash "/d/app", of WSL "/mnt/d/app"
+_SIBLING_WORKTREE = re.compile(r"(?:__|[-.])worktrees/[^/]+(?:/|$)")  # after the folder of the repository
 _NOT_THERE = re.compile(
     r"no such file|did not match any files|can't cd to|path not in the working tree|(?:path|directory) does not exist",
     re.IGNORECASE,
@@ -83,9 +84,15 @@ def changes_folder(line: str) -> bool:
 
 
 def place_below(directory: str, root: str) -> str:
-    """Return where a directory lies below a folder: "" for the folder itself, the whole path for one elsewhere."""
+    """Return where a directory lies below a folder: "" for the folder itself, the whole path for one elsewhere.
+
+    A worktree beside the folder, `ROOT-worktrees/NAME`, is taken for the folder.
+    """
     path, above = plain_path(directory, root), plain_path(root).rstrip("/")
-    return path[len(above) + 1 :] if f"{path}/".startswith(f"{above}/") else path
+    if f"{path}/".startswith(f"{above}/"):
+        return path[len(above) + 1 :]
+    worktree = _SIBLING_WORKTREE.match(path, len(above)) if above and path.startswith(above) else None
+    return path[worktree.end() :] if worktree else path
 
 
 @lru_cache(maxsize=65536)

@@ -29,7 +29,8 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     cwd, tool_input, kind = body.get("cwd"), body.get("tool_input"), match.get("kind")
     if not isinstance(cwd, str) or not isinstance(tool_input, dict):
         return False
-    if not (cwd + "/").startswith((project + "/", project + "-worktrees/", project + ".worktrees/")):
+    places = ("/", "-worktrees/", ".worktrees/", "__worktrees/")
+    if not (cwd + "/").startswith(tuple(project + place for place in places)):
         return False
     if kind == "skill":
         named = tool_input.get("skill", tool_input.get("command"))

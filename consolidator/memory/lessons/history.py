@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from consolidator.memory.calls.directory import is_absolute, plain_path
+from consolidator.memory.calls.directory import is_absolute, place_below, plain_path
 from consolidator.memory.lessons.headlines import Headline, line_hash
 from consolidator.memory.lessons.lesson import Lesson, LessonKind
 from consolidator.memory.lessons.segments import Segment, purpose_of
@@ -183,9 +183,7 @@ class Cases:
 
 def path_below(path: str, base: str | None) -> str:
     """Return a path as seen from a folder: "" for the folder itself; as it is where it lies outside."""
-    path = plain_path(path, base)
-    is_below = base is not None and (path == base or path.startswith(base + "/"))
-    return _WORKTREE.sub("", path[len(base or "") + 1 :]) if is_below else path
+    return plain_path(path) if base is None else _WORKTREE.sub("", place_below(path, base))
 
 
 def is_inside(path: str | None) -> bool:

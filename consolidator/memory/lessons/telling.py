@@ -180,7 +180,8 @@ def _answers_of_shell(
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
-        if is_its_home and (NOT_THERE.search(error) or is_wrong_place(reason)):
+        is_here = str(directory).endswith(tuple(f"/{home}" for home in homes))  # but in another checkout
+        if is_its_home and not is_here and (NOT_THERE.search(error) or is_wrong_place(reason)):
             beginnings, call = [home for home in homes if names_path_in(home, failed.paths)], failed.full_call
             homes = [home for home in homes if home not in beginnings]
             if beginnings and any(path.removeprefix("./").rstrip("./") in error for path in failed.paths):

@@ -122,3 +122,10 @@ def test_a_folder_of_one_letter_is_a_drive_only_where_there_are_drives() -> None
     assert find_place("Bash", {"command": "cd /d/app/src && make"}, "/d/app", "/d/app") == "src"
     assert plain_path("/d/app") == "/d/app"
     assert place_below("/d/app/src", "D:/app") == "src"
+
+
+def test_a_worktree_beside_its_repository_is_the_repositorys_folder() -> None:
+    for worktrees in ("-worktrees", ".worktrees", "__worktrees"):
+        assert place_below(f"/home/ada/kiln{worktrees}/fix-1/api", "/home/ada/kiln") == "api"
+        assert place_below(f"/home/ada/kiln{worktrees}/fix-1", "/home/ada/kiln") == ""
+    assert place_below("/home/ada/kiln-tools/x", "/home/ada/kiln") == "/home/ada/kiln-tools/x"

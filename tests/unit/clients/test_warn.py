@@ -49,6 +49,7 @@ def test_a_wrapper_that_cannot_run_a_program_is_warned_of_wherever_a_command_beg
     assert is_warned(WRAPPER, command)
     assert is_warned(WRAPPER, command, cwd=f"{SHOP}/src")
     assert is_warned(WRAPPER, command, cwd=f"{SHOP}-worktrees/x")
+    assert is_warned(WRAPPER, command, cwd=f"{SHOP}__worktrees/x")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from consolidator.models.payload import EventType, check_payload
         ("/home/ann/shop/", "/home/ann/shop"),
         ("/home/ann//shop/./src/..", "/home/ann/shop"),
         ("/home/ann/shop-worktrees/fix-12", "/home/ann/shop"),
+        ("/home/ann/shop__worktrees/fix-12/api", "/home/ann/shop"),
         ("/home/ann/shop.worktrees/fix-12/src", "/home/ann/shop"),
         ("/home/ann/shop/.claude/worktrees/fix-12", "/home/ann/shop"),
         ("/home/ann/shop/.git/worktrees/fix-12", "/home/ann/shop"),

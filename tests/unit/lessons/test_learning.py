@@ -462,6 +462,15 @@ def test_a_call_in_its_folder_or_with_paths_from_above_is_not_sent_there(command
     told = answer_failure(lessons, "Bash", {"command": "pytest test_cart.py"}, error, "", HOME)
     assert told is not None
     assert told.text == "Run `pytest test_cart.py` in `web/`."
+    # In such a folder of another checkout it is where it is to be run.
+    assert (
+        answer_failure(lessons, "Bash", {"command": "pytest test_cart.py"}, error, "/home/ada/other/web", HOME) is None
+    )
+
+
+def test_what_ran_in_a_worktree_beside_the_project_ran_in_the_project() -> None:
+    lessons = learn(3, lambda log: log.run("pnpm run lint", "ok", cwd=f"{HOME}__worktrees/fix-1"))
+    assert [lesson.line for lesson in of_kind(lessons, "command")] == ["Lint: `pnpm run lint` (worked 3 of 3)."]
 
 
 def test_a_folder_on_a_drive_is_learned_however_each_shell_writes_it() -> None:
