@@ -24,7 +24,7 @@ PLAIN_WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "builtin": (frozenset(), 0),
 }
 PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
-PATTERN_SIGNS = ("=*", "/(", "/[")  # one of them stands in each word that `is_pattern`
+PATTERN_SIGNS = ("=*", "/(", "/[", " =")  # one of them stands in each word that `is_pattern`
 MAX_LINE = 4000  # characters of a line that is looked at for what a shell expands
 _KEYWORDS = ("!", "{", "if", "then", "else", "elif", "while", "until", "do", "$")  # before a command
 _NO_PATTERNS = ("case", "[[", "[", "noglob")  # commands whose words zsh takes as they are
@@ -175,9 +175,9 @@ def _is_found(pattern: str, line: str) -> bool:
 
 
 def is_pattern(word: str) -> bool:
-    """Tell whether zsh alone takes a word for a pattern: an option's value, or a path with a name in brackets."""
+    """Tell whether zsh alone takes a word for a pattern: an option's value, a path with a name in brackets, `===`."""
     if not all(char.isalnum() or char in "_./@+-()[]:~," for char in word):
-        return word[0] == "-" and "=*" in word
+        return (word[0] == "-" and "=*" in word) or word.startswith("===")  # the place of `==`
     name = word.partition("/[")[2].partition("]")[0].strip("[.").replace("_", "").lower()
     is_name = len(name) > 1 and name.isalpha() and name not in _ALPHABET  # `[abc]` means one of these letters
     return (is_name and ("]/" in word or "]." in word)) or ("/(" in word and ")" in word)

@@ -45,7 +45,8 @@ SHELL_RULES = {  # that hold from the first case on
     "the rest does not run. Write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call "
     "(a shell ended so",
     SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
-    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(` (“no matches found”",
+    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(`, and one that begins with `==` "
+    "(“no matches found”",
     POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
 }
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says

@@ -236,20 +236,25 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
 
     None where the word may mean files: that there are none is what the call was about.
     """
-    matches = [*islice(NO_MATCH.finditer(text[:MAX_READ]), MAX_PATTERNS)]
+    is_of_zsh = "zsh" in text or "(eval)" in text
+    matches = [*islice(NO_MATCH.finditer(text[:MAX_READ]), MAX_PATTERNS)] if is_of_zsh else []
     given = (
         [word for word in line[:MAX_LINE].split() if _is_name(word) and _ONE_WORD.fullmatch(word)] if matches else []
     )
-    for word in ((match[1] or "".join(given[:1])).strip() for match in matches):
+    for word in ((match[1] or (f"={match[2]}" if match[2] else "".join(given[:1]))).strip() for match in matches):
         names = {word, *given} if word and _is_name(word) else set()
         patterns = find_patterns(line, word, *names)
-        meant = [p for p in patterns if p[0] == "-" or p in names or _TAKES_PATTERN.search(line, 0, p.start)]
+        meant = [p for p in patterns if p[0] in "-=" or p in names or _TAKES_PATTERN.search(line, 0, p.start)]
         first = next((pattern for pattern in patterns if pattern == word), None)  # where the shell ended
         if any(pattern is first for pattern in meant):
             for pattern in reversed(meant):
-                line = line[: pattern.start] + shlex.quote(pattern) + line[pattern.start + len(pattern) :]
+                line = f"{line[: pattern.start]}{_quote(pattern)}{line[pattern.start + len(pattern) :]}"
             return word, line
     return None
+
+
+def _quote(word: str) -> str:
+    return f"'{word}'" if word == shlex.quote(word) else shlex.quote(word)
 
 
 def _is_name(word: str) -> bool:

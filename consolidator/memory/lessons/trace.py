@@ -37,7 +37,7 @@ from consolidator.memory.solutions.line_kinds import NO_MATCH, NOT_SH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t18"
+TRACE_VERSION = "t19"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -241,6 +241,8 @@ class TraceFold:
         is_unquoted = (not call.ok or NO_MATCH.match(text) is not None) and quote_pattern(line, text) is not None
         if masked := masked or (call.ok and is_unquoted):
             traced.ok = False
+        elif call.ok and quote_pattern(line, text) is not None:
+            traced.ok = None  # the shell's word, or what a program printed
         is_seen = traced.ok is not None
         may_end = runs_in_shell(call.arguments)
         has_ended = may_end and traced.ok is False and has_ended_itself(segments, line, text)

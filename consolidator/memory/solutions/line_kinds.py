@@ -108,7 +108,7 @@ NOT_FORMATTED = AnyCase(  # what a check of the format prints: a diff, or which 
 )
 NO_MATCH = lazy_regex(  # zsh, of a pattern, which it does not always name
     r"^(?:\(eval\)|zsh)(?::\d+)?: (?:(?:no matches found|bad pattern): (.+)|(?:missing delimiter for '.' glob qualifier"
-    r"|unknown (?:file attribute|user|group|sort specifier)|number expected|end of string)\b.*)$",
+    r"|unknown (?:file attribute|user|group|sort specifier)|number expected|end of string)\b.*|(=\S*) not found)$",
     re.MULTILINE,
 )
 NOT_SH = lazy_regex(  # PowerShell, of what sh alone reads: `<<EOF`, `ls -la`, and `&&` in its old versions

@@ -1283,6 +1283,11 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         ("cat src/[abc].ts src/[abc]/d.ts", False),
         ("env CI=1 cat src/[user_id]/[[...rest]].ts <<< a", True),
         ("git show HEAD:src/[slug]/a.ts; cat ~/src/[slug]/a.ts", True),
+        ("make; echo ===; ls", True),
+        ("echo ===done===", True),
+        ("echo '===' \"=== a\"", False),
+        ("[[ $a == b ]] && [ a =~ b ] || ((c ==3)) || test d == e", False),
+        ("cat <<E\n===\nE", False),
     ]:
         include["tool_input"] = {"command": command}
         assert (warn_before(lessons, "Bash", include["tool_input"]) is not None) == is_warned
@@ -1303,6 +1308,9 @@ def test_zsh_and_not_the_program_is_told_where_a_word_is_a_pattern_of_no_file() 
         assert told is not None
         assert told.call == "ls -l 'app/(public)'"
         assert answer_failure(lessons, "Bash", {"command": "ls -l *(u)"}, f"zsh:1: {error}") is None
+    told = answer_failure(lessons, "Bash", {"command": "make; echo ==="}, "made\n(eval):1: == not found")
+    assert told is not None
+    assert told.call == "make; echo '==='"
     for word in ("conf/*.yaml", "(a|b)/c", "src/[abc].ts"):
         assert answer_failure(lessons, "Bash", {"command": f"cat {word}"}, UNMATCHED_WORD + word) is None
     for command, word in [("git commit -m 'a [b] c'", "[b]")]:
@@ -1453,6 +1461,24 @@ def test_what_a_program_prints_is_no_refusal(line: str, output: str) -> None:
         log.run(line, output, ok=False).read("scripts/setup.js")
 
     assert not [lesson for lesson in learn(2, write) if lesson.match.get("kind") == "lone"]
+
+
+def test_a_call_that_went_on_after_the_shells_word_is_no_sign_that_the_shell_takes_such_words() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("cat src/[id].ts", f"{UNMATCHED_WORD}src/[id].ts")
+        log.run("ls src; cat src/[id].ts; ls", f"a\n{UNMATCHED_WORD}src/[id].ts\nb")
+
+    (lesson,) = of_kind(learn(2, write), "harness")
+    assert (lesson.failures, lesson.warns) == (2, True)
+
+
+def test_a_command_that_only_a_pipe_follows_is_told_of_one_session_too() -> None:
+    def write(log: CallLog) -> None:
+        for _ in range(3):
+            log.run("mix test 2>&1 | tail -5", "12 tests, 0 failures")
+
+    (lesson,) = of_kind(learn(1, write), "command")
+    assert "mix test" in lesson.line
 
 
 def test_a_pattern_in_what_a_call_prints_is_not_the_shells_word() -> None:
