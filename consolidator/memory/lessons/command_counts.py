@@ -152,6 +152,12 @@ class CountedCommand:
         return is_rare and not self.is_own and self.usual_call == self.head
 
     @property
+    def shown_call(self) -> str:
+        """The usual call; "…" stands for what it was always given where that varied."""
+        is_given = self.is_bare and not any(call.endswith(self.head) for _, call in self.calls)
+        return f"{self.usual_call} …" if is_given else self.usual_call
+
+    @property
     def is_whole(self) -> bool:
         """Whether it is told with all that it was given, and of no files in particular."""
         return not self.is_bare and _FILE.search(self.usual_call.removeprefix(self.head)) is None

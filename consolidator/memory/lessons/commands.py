@@ -73,21 +73,22 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
             continue
         often = [name for name in others if roots[name] >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
-            f"; also {code(commands[name].usual_call)}{commands[name].where(project)}{commands[name].figures()}"
+            f"; also {code(commands[name].shown_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]
         )
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         once = "in 1 session" if sessions < MIN_SESSIONS else ""
-        call, homes, title = command.usual_call, command.homes, _TITLES.get(purpose, purpose.capitalize())
+        homes, title = command.homes, _TITLES.get(purpose, purpose.capitalize())
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{title}: {code(call)}{command.where(project)}{command.figures(lasting, once)}{command.nowhere}{also}.",
+            f"{title}: {code(command.shown_call)}{command.where(project)}{command.figures(lasting, once)}"
+            f"{command.nowhere}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),
-            instead=call,
+            instead=command.usual_call,
             purpose=purpose,
             match={
                 "operation": best[0],

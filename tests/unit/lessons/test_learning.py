@@ -312,7 +312,7 @@ def test_a_command_is_told_as_it_ran() -> None:
             log.run(f"yarn exec --cwd={name * 90} vitest run {name}.test.ts", "1 passed")
         log.fail("corepack pnpm exec vitest run d.test.ts", "1 failed")
 
-    assert of_kind(learn(2, write), "command")[0].line == "Tests: `corepack pnpm exec vitest` (worked 14 of 18)."
+    assert of_kind(learn(2, write), "command")[0].line == "Tests: `corepack pnpm exec vitest …` (worked 14 of 18)."
 
 
 def test_a_call_of_which_nobody_saw_the_exit_status_is_judged_by_what_it_says() -> None:
@@ -1051,7 +1051,7 @@ def test_files_that_several_sessions_name_belong_to_the_command() -> None:
         log.run("go build ./cmd/shop-server/").run(f"go test ./internal/{log.name}/")
 
     lines = [lesson.line for lesson in of_kind(learn(3, write), "command")]
-    assert lines == ["Build: `go build ./cmd/shop-server/` (worked 3 of 3).", "Tests: `go test` (worked 3 of 3)."]
+    assert lines == ["Build: `go build ./cmd/shop-server/` (worked 3 of 3).", "Tests: `go test …` (worked 3 of 3)."]
 
 
 def test_the_files_that_most_sessions_name_are_told_where_others_name_their_own() -> None:
@@ -1067,7 +1067,7 @@ def test_a_check_that_can_be_run_as_it_is_told_comes_before_one_that_lacks_its_f
         log.run(f"go test ./internal/{log.name}/", "ok").run(f"go test ./pkg/{log.name}/", "ok")
 
     (lesson,) = of_kind(learn(5, write), "command")
-    assert lesson.line == "Tests: `mise run test:ci` (worked 4 of 4); also `go test` (worked 10 of 10)."
+    assert lesson.line == "Tests: `mise run test:ci` (worked 4 of 4); also `go test …` (worked 10 of 10)."
     assert lesson.instead == "mise run test:ci"
 
 
