@@ -33,10 +33,11 @@ MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
 MIN_TOLD_SHARE = (
     0.75  # of the changes of one file, in which another is changed, too; and of failed edits that lack a tab
 )
-MIN_TOLD_SCORE = 2.0  # at a session's start
+MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
-MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
-MAX_TOGETHER = 12
+MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
+MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
+MIN_KEPT_SHARE = 0.3  # of the sessions that change several files, in which a document is one of them
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
@@ -66,15 +67,15 @@ _OF_REPOSITORY = re.compile(
 NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
-_TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
-_NO_PAIR = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|lock|package\.json", re.IGNORECASE
-)
+_TEST = re.compile(r"^test_(?=.)|[._-](?:test|spec)s?$|(?<=[a-z\d])Tests?$")  # in a file's name without its ending
+_DOCUMENT = re.compile(r"\.(?:mdx?|ya?ml|rst)$")
+_NO_PAIR = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|changelog|readme|lock", re.IGNORECASE)
 
 
 def learn_habits(history: History) -> list[Lesson]:
     """Return the lessons of files and of the harness."""
-    return [*_harness(history), *_foreign_folders(history), *_index(history), *_constants(history), *_changes(history)]
+    files = [*_foreign_folders(history), *_index(history), *_changes(history)]
+    return [*_harness(history), *files, *_constants(history)]
 
 
 def broken_rule(call: TracedCall) -> str | None:
@@ -226,7 +227,7 @@ def _index(history: History) -> Iterator[Lesson]:
     places = {}
     for name, paths in used.items():
         best = most_common(paths)
-        is_usual = _TEST.sub("", name.partition(".")[0].lower()) in _NO_TWIN  # a name that any folder may have
+        is_usual = _TEST.sub("", _stem(name)).partition(".")[0].lower() in _NO_TWIN  # a name that any folder may have
         enough = 1 if _SEVERAL_WORDS.search(name.rpartition(".")[0]) else 2
         if not is_usual and paths[best] >= max(enough, 2 * (paths.total() - paths[best])):
             places[name] = best
@@ -279,6 +280,12 @@ def _constants(history: History) -> Iterator[Lesson]:
             instead=best,
             starts=failures > 0 or counts[best] > unnamed,
         )
+
+
+def _stem(path: str) -> str:
+    """Return a file's name without its ending."""
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[0] or name
 
 
 @dataclass(slots=True)
@@ -337,6 +344,7 @@ def _changes(history: History) -> Iterator[Lesson]:
         for path in unit.edits:
             by_file[path].add(number)
     yield from _follow_ups(units, by_file)
+    yield from _kept_up(units, by_file)
     twins = list(_twins(units, by_file))
     yield from twins
     yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
@@ -382,6 +390,19 @@ def _wildcard(path: str, *, with_folder: bool = True) -> str | None:
     return f"{directory}/*.{extension}" if directory and with_folder else f"*.{extension}"
 
 
+def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+    """Yield the documents that many sessions change beside what they work on, such as a plan or a changelog."""
+    edited: dict[str, set[str]] = defaultdict(set)  # by session
+    for unit in units.members:
+        edited[unit.session.root] |= unit.edits.keys()
+    several = [paths for paths in edited.values() if len(paths) > 1]
+    counts = Counter(path for paths in several for path in paths if _DOCUMENT.search(path))
+    for path, count in sorted(counts.items()):
+        if count >= max(MIN_SESSIONS, MIN_KEPT_SHARE * len(several)):
+            line = f"{code(path)} is often changed with other files ({count} of {len(several)} sessions)."
+            yield units.cases(by_file[path], path).build_lesson("together", f"{path} *", line, 0.5 * count)
+
+
 def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     """Yield folders of the same last name whose files of the same name are changed together."""
     by_name: dict[str, list[str]] = defaultdict(list)
@@ -411,49 +432,55 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
 
 
 def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str, ...]]) -> Iterator[Lesson]:
-    """Yield pairs of files, or of a file and a folder's files, in different folders that are changed together."""
+    """Yield pairs of files, or of a file and a folder's files, that are changed together; of each file one pair."""
     items: dict[str, set[int]] = defaultdict(set)
+    most: Counter[str] = Counter()  # changes of one of the files
     for path, numbers in by_file.items():
-        if _NO_PAIR.search(path):
+        if _NO_PAIR.search(path) or _TEST.search(_stem(path)):
             continue
+        items[path] |= numbers
         pattern = _wildcard(path)
-        if not path.endswith(".md"):
-            items[path] |= numbers
         if pattern and "/" in pattern:
             items[pattern] |= numbers
-    hub = MAX_HUB_SHARE * len(units.members)
-    frequent = sorted((item for item in items if len(items[item]) <= hub), key=lambda item: (-len(items[item]), item))
+            most[pattern] = max(most[pattern], len(numbers))
+    items = {item: numbers for item, numbers in items.items() if most[item] < MAX_ONE_FILE * len(numbers)}
+    frequent = sorted(items, key=lambda item: (-len(items[item]), item))
     eligible = sorted([item for item in frequent if len(units.roots(items[item])) >= MIN_SESSIONS][:MAX_PAIRED])
     ranked = []
     for first, second in combinations(eligible, 2):
-        # Code beside code says nothing: some file is changed with everything.
-        places = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
-        contains = places[0].startswith(places[1]) or places[1].startswith(places[0])
-        if (first + second).count("*") > 1 or _ending(first) == _ending(second) or contains:
-            continue
         both = items[first] & items[second]
-        confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
-        if confidence >= MIN_CONFIDENCE and len(units.roots(both)) >= MIN_SESSIONS:
-            ranked.append((-confidence * len(units.roots(both)), first, second))
-    used = set(twins)
-    for _, first, second in sorted(ranked):
-        folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
-        if folders in used or len(used) - len(twins) >= MAX_TOGETHER:
+        mutual, share = sorted((len(both) / len(items[first]), len(both) / len(items[second])))
+        if share < MIN_TOLD_SHARE or len(units.roots(both)) < MIN_SESSIONS or not _may_pair(first, second):
             continue
-        used.add(folders)
+        # Code beside code says nothing if some file is changed with everything.
+        if mutual >= MIN_MUTUAL_SHARE or _is_apart(first, second):
+            lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
+            ranked.append((-0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS), first, second))
+    used: set[object] = set(twins)
+    for score, first, second in sorted(ranked):
+        folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
+        if -score < MIN_TOLD_SCORE or not used.isdisjoint((first, second, folders)):
+            continue
+        used |= {first, second, folders}
         both = items[first] & items[second]
         total = min(len(items[first]), len(items[second]))
-        # The weakest kind, for which change of one needs the other is not known; files of many changes say least.
-        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
-        score = 0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS)
         yield units.cases(both, first, second).build_lesson(
             "together",
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
-            score,
-            starts=len(both) >= MIN_TOLD_SHARE * total and score >= MIN_TOLD_SCORE,
+            -score,
         )
 
 
-def _ending(path: str) -> str:
-    return path.rpartition(".")[2]
+def _may_pair(first: str, second: str) -> bool:
+    """Whether two files say more than that they are of one folder, or of one name in it."""
+    if first.rpartition("/")[0] == second.rpartition("/")[0] and _stem(first) == _stem(second):
+        return False
+    return (first + second).count("*") < 2 and second != _wildcard(first) and first != _wildcard(second)
+
+
+def _is_apart(first: str, second: str) -> bool:
+    """Whether two files have different endings and lie in folders neither of which is in the other."""
+    places = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+    is_within = places[0].startswith(places[1]) or places[1].startswith(places[0])
+    return first.rpartition(".")[2] != second.rpartition(".")[2] and not is_within

@@ -391,7 +391,7 @@ def test_the_only_call_that_was_ever_made_is_told_whole() -> None:
     assert [lesson.instead for lesson in learn_lessons([log.trace() for log in logs])] == ["alembic upgrade head"]
 
 
-def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
+def test_files_that_often_change_alone_are_not_told() -> None:
     def write(count: int) -> Callable[[CallLog], object]:
         def changes(log: CallLog) -> None:
             log.edit("api/user.c").edit("web/user_form.html").run("git commit -m x")
@@ -401,8 +401,8 @@ def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
 
         return changes
 
-    assert [lesson.starts for lesson in of_kind(learn(5, write(0)), "together")] == [True]
-    assert [lesson.starts for lesson in of_kind(learn(5, write(2)), "together")] == [False]
+    assert len(of_kind(learn(6, write(0)), "together")) == 1
+    assert of_kind(learn(6, write(3)), "together") == []
 
 
 def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> None:
@@ -625,15 +625,56 @@ def test_a_failed_change_of_directory_blames_no_program() -> None:
     assert [segment.ok for segment in log.trace().calls[0].segments] == [None]
 
 
-def test_files_of_one_kind_are_told_together_by_name_alone() -> None:
-    def write(log: CallLog) -> None:
-        number = log.name[1:]
-        log.edit("web/form.ts").edit(f"api/user{number}.ts").edit(f"prompts/mail{number}.md").run("git commit -m x")
-        for other in "abcd":
-            log.edit(f"{other}/x{number}.c").run("git commit -m y")
+def change_apart(log: CallLog, *files: str, units: str = "abcdef") -> None:
+    """Edit files for one commit, and others for a commit each."""
+    for file in files:
+        log.edit(file)
+    log.run("git commit -m x")
+    for other in units:
+        log.edit(f"{other}/x{log.name[1:]}.c").run("git commit -m y")
 
-    keys = {lesson.key for lesson in of_kind(learn(3, write), "together")}
-    assert keys == {"prompts/*.md web/form.ts"}
+
+@pytest.mark.parametrize("files", [("cmd/copy.go", "cmd/flags.go"), ("api/Dockerfile", "api/Makefile")])
+def test_code_of_one_folder_is_told_where_each_file_goes_with_the_other(files: tuple[str, str]) -> None:
+    lessons = learn(4, lambda log: change_apart(log, *files))
+    assert [lesson.key for lesson in of_kind(lessons, "together")] == [" ".join(files)]
+
+
+def test_a_file_that_changes_with_everything_is_told_with_none_of_its_kind() -> None:
+    def write(log: CallLog) -> None:
+        change_apart(log, "core/engine.go", "cmd/copy.go")
+        for name in "pq":
+            log.edit("core/engine.go").edit(f"{name}/{log.name}.go").run("git commit -m z")
+
+    assert of_kind(learn(6, write), "together") == []
+
+
+def test_a_folder_in_which_one_file_changes_is_told_by_that_file() -> None:
+    lessons = learn(5, lambda log: change_apart(log, "api/schema.sql", "web/form.ts"))
+    assert [lesson.key for lesson in of_kind(lessons, "together")] == ["api/schema.sql web/form.ts"]
+
+
+def test_a_file_of_a_folder_above_is_told_with_the_files_that_need_it() -> None:
+    lessons = learn(5, lambda log: change_apart(log, "db/migrate.go", f"db/steps/{log.name}.up.sql"))
+    assert [lesson.key for lesson in of_kind(lessons, "together")] == ["db/migrate.go db/steps/*.sql"]
+
+
+def test_a_file_is_told_with_the_documents_of_a_folder() -> None:
+    lessons = learn(5, lambda log: change_apart(log, "web/form.ts", f"prompts/mail{log.name}.md"))
+    assert [lesson.key for lesson in of_kind(lessons, "together")] == ["prompts/*.md web/form.ts"]
+
+
+def test_a_file_beside_one_of_its_name_is_no_news() -> None:
+    lessons = learn(5, lambda log: change_apart(log, "src/queue.h", "src/queue.cpp"))
+    assert of_kind(lessons, "together") == []
+
+
+def test_a_document_that_most_sessions_change_is_told() -> None:
+    lessons = learn(3, lambda log: log.edit(f"src/{log.name}.ts").run("git commit -m a").edit("plan/STATUS.yaml"))
+    assert [lesson.line for lesson in of_kind(lessons, "together")] == [
+        "`plan/STATUS.yaml` is often changed with other files (3 of 3 sessions)."
+    ]
+    assert of_kind(learn(3, lambda log: log.edit("plan/STATUS.yaml")), "together") == []  # it is the work
 
 
 def lint_then_fix(log: CallLog) -> None:
@@ -788,9 +829,8 @@ def test_files_of_many_changes_say_less_by_changing_together() -> None:
         for name in "abcd":
             log.edit(f"ui/{name}.ts").run(f"git commit -m {name}", f"[main 2] {name}")
 
-    rare = of_kind(learn(4, write), "together")[0]
-    assert rare.starts
-    assert rare.score == pytest.approx(0.8 * 4 * 2.32 / 3.5, abs=0.01)
+    rare = of_kind(learn(5, write), "together")[0]
+    assert rare.score == pytest.approx(0.8 * 5 * 2.32 / 3.5, abs=0.01)
 
 
 def test_an_edit_whose_lines_lack_a_tab_is_answered_where_that_was_the_reason() -> None:
@@ -858,7 +898,7 @@ def test_a_commit_that_fails_without_a_word_is_answered_with_what_its_hook_runs(
 
 def test_files_that_change_together_are_shown_by_edits_of_these_files() -> None:
     def write(log: CallLog) -> None:
-        log.edit("api/types/order.ts").edit("web/types/order.ts").edit("docs/notes.md").run(
+        log.edit("api/types/order.ts").edit("web/types/order.ts").edit("docs/notes.txt").run(
             "git commit -m a", "[main 1] a"
         )
         log.edit("web/site.css").run("cd web && pnpm run css:build", "done").edit("api/server.ts")

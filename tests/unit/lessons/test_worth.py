@@ -71,6 +71,17 @@ def test_the_sum_is_the_same_whatever_the_order_and_the_cuts() -> None:
     assert measure(cut, reversed(told)) == whole
 
 
+def test_a_document_that_is_often_changed_is_counted_by_the_sessions_that_left_it_out() -> None:
+    traces = [
+        *sessions("u", 3, lambda log: log.edit("PLAN.md").edit("src/cart.ts")),
+        *sessions("t", 2, lambda log: log.edit("src/cart.ts")),
+        *sessions("idle", 1, lambda log: log.run("make")),
+    ]
+    (lesson,) = [each for each in learn_lessons(traces) if each.kind == "together"]
+    (measured,) = measure_lessons([lesson], ["l_0"], traces, [])
+    assert (worth_of(measured).untold.sessions, worth_of(measured).untold.failed) == (5, 2)
+
+
 def test_files_that_change_together_are_counted_by_what_was_left_out_which_is_no_harm() -> None:
     def both(log: CallLog) -> object:
         return log.edit("api/types/cart.ts").edit("web/types/cart.ts")
