@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, takewhile
 from math import log2
 
 from consolidator.memory.calls import tool_kinds
@@ -38,6 +38,7 @@ MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belo
 MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
 MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
 MIN_KEPT_SHARE = 0.3  # of the sessions that change several files, in which a document is one of them
+MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
@@ -69,12 +70,13 @@ _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "const
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"^test_(?=.)|[._-](?:test|spec)s?$|(?<=[a-z\d])Tests?$")  # in a file's name without its ending
 _DOCUMENT = re.compile(r"\.(?:mdx?|ya?ml|rst)$")
+_NO_SOURCE = re.compile(rf"{_DOCUMENT.pattern}|\.(?:json|toml|txt|css|html|sh|lock)$")
 _NO_PAIR = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|changelog|readme|lock", re.IGNORECASE)
 
 
 def learn_habits(history: History) -> list[Lesson]:
     """Return the lessons of files and of the harness."""
-    files = [*_foreign_folders(history), *_index(history), *_changes(history)]
+    files = [*_foreign_folders(history), *_index(history), *_tests(history), *_changes(history)]
     return [*_harness(history), *files, *_constants(history)]
 
 
@@ -282,10 +284,56 @@ def _constants(history: History) -> Iterator[Lesson]:
         )
 
 
+def _tests(history: History) -> Iterator[Lesson]:
+    """Yield where tests lie, by the folders of the files that are called as they are."""
+    edited: dict[str, Cases] = defaultdict(Cases)
+    sources: dict[str, set[str]] = defaultdict(set)  # by their names without endings
+    for session, call in history.calls():
+        path = session.relative(call.path) if call.kind in ("read", "edit") and call.ok else None
+        if not path or not is_inside(path) or _NO_SOURCE.search(path):
+            continue
+        if not _TEST.search(_stem(path)):
+            sources[_stem(path)].add(path)
+        elif call.kind == "edit":
+            edited[path].add(session, call)
+    places: dict[str, dict[str, str]] = defaultdict(dict)  # test -> source
+    for test in sorted(edited):
+        if alike := sources[_TEST.sub("", _stem(test))]:
+            _, place, source = max((*_compare_folders(path, test), path) for path in alike)
+            places[place][test] = source
+
+    for place, pairs in sorted(places.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_TEST_PLACES]:
+        cases = Cases([case for test in pairs for case in edited[test].members])
+        is_told_by_language = not place and all(test.endswith("_test.go") for test in pairs)
+        if is_told_by_language or len(pairs) < MIN_TESTS or len(cases.roots) < MIN_TEST_SESSIONS:
+            continue
+        test = max(pairs, key=lambda test: (len(edited[test].roots), test))
+        shown = code(test) if place else f"{code(test.rpartition('/')[2])} beside it"
+        counts = f"{len(pairs)} files, {len(cases.roots)} sessions"
+        yield cases.build_lesson(
+            "together",
+            f"tests {place}",
+            f"Tests lie like this: {code(pairs[test])} has {shown} ({counts}).",
+            (0.5 if place else 0.2) * len(cases.roots),
+        )
+
+
 def _stem(path: str) -> str:
     """Return a file's name without its ending."""
     name = path.rpartition("/")[2]
     return name.rpartition(".")[0] or name
+
+
+def _compare_folders(source: str, test: str) -> tuple[int, str]:
+    """Return how many folders two paths share at both ends, and what the second one has between these."""
+    first, second = source.split("/")[:-1], test.split("/")[:-1]
+    start = _count_equal(first, second)
+    end = _count_equal(first[start:][::-1], second[start:][::-1])
+    return start + end, "/".join(second[start : len(second) - end])
+
+
+def _count_equal(first: list[str], second: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda names: names[0] == names[1], zip(first, second, strict=False)))
 
 
 @dataclass(slots=True)

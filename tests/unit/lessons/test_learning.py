@@ -677,6 +677,26 @@ def test_a_document_that_most_sessions_change_is_told() -> None:
     assert of_kind(learn(3, lambda log: log.edit("plan/STATUS.yaml")), "together") == []  # it is the work
 
 
+@pytest.mark.parametrize(
+    ("source", "test", "shown"),
+    [
+        ("src/shop/part{}.ts", "src/test/shop/part{}.test.ts", "`src/shop/part2.ts` has `src/test/shop/part2.test.ts`"),
+        ("api/part{}.py", "tests/test_part{}.py", "`api/part2.py` has `tests/test_part2.py`"),
+        ("web/part{}.tsx", "web/__tests__/part{}.spec.tsx", "`web/part2.tsx` has `web/__tests__/part2.spec.tsx`"),
+        ("web/part{}.tsx", "web/part{}.test.tsx", "`web/part2.tsx` has `part2.test.tsx` beside it"),
+        ("pkg/part{}.go", "pkg/part{}_test.go", None),  # as the language has it
+        ("docs/part{}.md", "tests/test_part{}.py", None),  # it tests something else
+    ],
+)
+def test_it_is_told_where_tests_lie(source: str, test: str, shown: str | None) -> None:
+    def write(log: CallLog) -> None:
+        log.read(source.format(log.name[1:])).edit(test.format(log.name[1:]))
+
+    lines = [lesson.line for lesson in of_kind(learn(3, write), "together")]
+    assert lines == ([f"Tests lie like this: {shown} (3 files, 3 sessions)."] if shown else [])
+    assert of_kind(learn(2, write), "together") == []
+
+
 def lint_then_fix(log: CallLog) -> None:
     log.edit("src/cart.ts").fail("pnpm run lint", UNFORMATTED).run("pnpm run lint:fix", "Fixed 1 file")
     log.run("pnpm run lint", "ok")
