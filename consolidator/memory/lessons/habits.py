@@ -39,6 +39,8 @@ MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often,
 MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
 MIN_KEPT_SHARE = 0.3  # of the sessions that change several files, in which a document is one of them
 MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
+MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
+MAX_NAMES = 4  # of types of commits, and of branches
 MAX_LIFT_BITS = 3.5  # from which on more says no more
 SLEPT = "Blocked: sleep"
 KILLS_SHELL = "pkill -f"
@@ -71,13 +73,20 @@ _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely gi
 _TEST = re.compile(r"^test_(?=.)|[._-](?:test|spec)s?$|(?<=[a-z\d])Tests?$")  # in a file's name without its ending
 _DOCUMENT = re.compile(r"\.(?:mdx?|ya?ml|rst)$")
 _NO_SOURCE = re.compile(rf"{_DOCUMENT.pattern}|\.(?:json|toml|txt|css|html|sh|lock)$")
+_SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where a commit's subject begins
+    r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
+    r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
+    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
+    re.ASCII,
+)
+_BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][\w-]{1,14})/", re.ASCII)
 _NO_PAIR = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|changelog|readme|lock", re.IGNORECASE)
 
 
 def learn_habits(history: History) -> list[Lesson]:
     """Return the lessons of files and of the harness."""
     files = [*_foreign_folders(history), *_index(history), *_tests(history), *_changes(history)]
-    return [*_harness(history), *files, *_constants(history)]
+    return [*_harness(history), *files, *_constants(history), *_commits(history)]
 
 
 def broken_rule(call: TracedCall) -> str | None:
@@ -334,6 +343,58 @@ def _compare_folders(source: str, test: str) -> tuple[int, str]:
 
 def _count_equal(first: list[str], second: list[str]) -> int:
     return sum(1 for _ in takewhile(lambda names: names[0] == names[1], zip(first, second, strict=False)))
+
+
+def _commits(history: History) -> Iterator[Lesson]:
+    """Yield how commits are made: the form of their subjects, whether they are pushed, and how branches are called.
+
+    Of subjects and names nothing is kept but a word before a colon or a slash.
+    """
+    forms: dict[str, Cases] = defaultdict(Cases)
+    types: dict[str, set[str]] = defaultdict(set)  # sessions
+    branches: dict[str, set[str]] = defaultdict(set)
+    pushed: dict[str, bool] = {}  # session -> whether it pushed after a commit
+    scoped = 0
+    for session, call in history.calls():
+        for segment in call.segments:
+            if not segment.ok or segment.is_hostile:
+                continue
+            if segment.operation == "git push" and session.root in pushed:
+                pushed[session.root] = True
+            elif branch := _BRANCH.search(segment.call):
+                branches[f"{branch[1]}/…"].add(session.root)
+            elif segment.operation == "git commit":
+                pushed.setdefault(session.root, False)
+                if subject := _SUBJECT.search(call.line):
+                    ticket, word, scope = subject.groups()
+                    form = f"{ticket}-…" if ticket else f"{word}: …" if word else ""
+                    if word and word.islower():
+                        form, scoped = "type: …", scoped + bool(scope)
+                        types[word].add(session.root)
+                    forms[form].add(session, call)
+
+    total = sum(map(len, forms.values()))
+    form, cases = max(forms.items(), key=lambda each: (len(each[1]), each[0]), default=("", Cases()))
+    if len(cases.roots) < MIN_SESSIONS or len(cases) < MIN_FORM_SHARE * total:
+        return
+    shown = code(form) if form else "a plain subject without `type:`"
+    if form == "type: …":
+        shown = "`type(scope): …`" if 2 * scoped > len(cases) else "`type: …`"
+        shown += f", mostly {', '.join(names)}" if (names := _usual_names(types)) else ""
+    counts = [f"{len(cases)} of {total}"]
+    pushes = sum(pushed.values())
+    if max(pushes, len(pushed) - pushes) >= MIN_FORM_SHARE * len(pushed):
+        counts.append(f"{'mostly' if 2 * pushes > len(pushed) else 'rarely'} pushed at once")
+    if names := _usual_names(branches):
+        counts.append(f"branches are called {', '.join(names)}")
+    line = f"Commits here: {shown} ({'; '.join(counts)})."
+    yield cases.build_lesson("constant", "commits", line, 0.3 * len(cases.roots))
+
+
+def _usual_names(sessions: dict[str, set[str]]) -> list[str]:
+    """Return the names that several sessions gave, the most frequent first."""
+    usual = sorted((-len(roots), name) for name, roots in sessions.items() if len(roots) > 1)
+    return [code(name) for _, name in usual[:MAX_NAMES]]
 
 
 @dataclass(slots=True)

@@ -240,6 +240,8 @@ def _situations(lesson: Lesson) -> list[Key]:
         return [_SESSION] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]
     if lesson.kind == "harness" and lesson.key == "tabs":
         return [("kind", "edit")]
+    if lesson.kind == "constant" and lesson.instead is None:  # of commits
+        return []
     named: dict[str, Key] = {"commit_check": ("operation", "git commit"), "constant": ("program", "gh")}
     named |= dict.fromkeys(("always_fails", "harness", "file_moved", "foreign_folder"), _SESSION)
     return [named[lesson.kind]] if lesson.kind in named else []

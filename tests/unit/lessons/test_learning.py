@@ -697,6 +697,46 @@ def test_it_is_told_where_tests_lie(source: str, test: str, shown: str | None) -
     assert of_kind(learn(2, write), "together") == []
 
 
+@pytest.mark.parametrize(
+    ("calls", "line"),
+    [
+        (
+            [
+                "git add a && git commit -m \"$(cat <<'EOF'\nfeat(web): x\nEOF\n)\"",
+                "git commit -am 'fix(api): mend it'",
+            ],
+            "`type(scope): …`, mostly `feat`, `fix` (6 of 6; rarely pushed at once)",
+        ),
+        (
+            ["git checkout -b fix/cart", "git commit -m 'docs: say so' && git push"],
+            "`type: …`, mostly `docs` (3 of 3; mostly pushed at once; branches are called `fix/…`)",
+        ),
+        (["git commit -F - <<'EOF'\nSHOP-12 Add the cart\nEOF"], "`SHOP-…` (3 of 3; rarely pushed at once)"),
+        (["git commit -m 'Add it: at last'"], "a plain subject without `type:` (3 of 3; rarely pushed at once)"),
+        (["git commit -m 'feat: add it'", "git commit -m 'Mend the cart'"], None),
+        (["git commit -F /tmp/message && gh pr create -t 'feat: add it'"], None),
+        (["git commit --amend --no-edit"], None),
+    ],
+)
+def test_it_is_told_how_commits_are_made(calls: list[str], line: str | None) -> None:
+    def write(log: CallLog) -> None:
+        for call in calls:
+            log.run(call, "done")
+
+    lessons = [lesson.line for lesson in of_kind(learn(3, write), "constant") if lesson.key == "commits"]
+    assert lessons == ([f"Commits here: {line}."] if line else [])
+    assert [lesson for lesson in of_kind(learn(2, write), "constant") if lesson.key == "commits"] == []
+
+
+@pytest.mark.parametrize(("pushing", "told"), [(1, "; rarely pushed"), (3, ""), (4, "; mostly pushed")])
+def test_that_commits_are_pushed_is_told_of_four_sessions_in_five(pushing: int, told: str) -> None:
+    def write(log: CallLog) -> None:
+        log.run("git commit -m 'Add the cart'").run("git push" if int(log.name[1:]) < pushing else "git log")
+
+    lessons = [lesson for lesson in of_kind(learn(5, write), "constant") if lesson.key == "commits"]
+    assert [f"(5 of 5{told}" in lesson.line for lesson in lessons] == [True]
+
+
 def lint_then_fix(log: CallLog) -> None:
     log.edit("src/cart.ts").fail("pnpm run lint", UNFORMATTED).run("pnpm run lint:fix", "Fixed 1 file")
     log.run("pnpm run lint", "ok")

@@ -82,6 +82,13 @@ def test_a_document_that_is_often_changed_is_counted_by_the_sessions_that_left_i
     assert (worth_of(measured).untold.sessions, worth_of(measured).untold.failed) == (5, 2)
 
 
+def test_how_commits_are_made_is_judged_by_no_call_of_another_program() -> None:
+    traces = sessions("u", 3, lambda log: log.run("git commit -m 'Add the cart'").fail("gh pr view -R a/b 1", "no"))
+    (lesson,) = [each for each in learn_lessons(traces) if each.key == "commits"]
+    (measured,) = measure_lessons([lesson], ["l_0"], traces, [])
+    assert worth_of(measured).untold.sessions == 0
+
+
 def test_files_that_change_together_are_counted_by_what_was_left_out_which_is_no_harm() -> None:
     def both(log: CallLog) -> object:
         return log.edit("api/types/cart.ts").edit("web/types/cart.ts")
