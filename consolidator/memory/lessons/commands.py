@@ -76,6 +76,8 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
             f"; also {code(commands[name].shown_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]
         )
+        if purpose == "test" and (part := command.find_part()):
+            also = f"; a part: {code(part)}{also}"
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         once = "in 1 session" if sessions < MIN_SESSIONS else ""

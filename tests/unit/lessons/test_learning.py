@@ -1823,3 +1823,26 @@ def test_a_file_that_was_too_large_is_warned_of_before_it_is_read_whole_again() 
         log.read("docs/ux.md", ok=False, output=large).read("docs/ux.md")
 
     assert of_kind(learn(1, shrink), "always_fails") == []
+
+
+def run_parts(*calls: str) -> Callable[[CallLog], object]:
+    by_session = iter(calls * 2)
+    return lambda log: log.run(next(by_session), "ok").run(calls[0].partition(" -- ")[0], "ok")
+
+
+@pytest.mark.parametrize(
+    ("calls", "part"),
+    [
+        (("npm test -- tests/cart.test.ts", "npm test -- tests/tax.test.ts"), "`npm test -- …`"),
+        (("pnpm test -- --grep Cart", "pnpm test -- -v --grep Tax"), "`pnpm test -- --grep …`"),
+        (("FILTER=cart bash run_e2e.sh", "JOBS=2 FILTER=tax bash run_e2e.sh"), "`FILTER=… bash run_e2e.sh`"),
+        (("npm test -- --coverage", "npm test -- --coverage"), None),
+        (("npm test -- --password hunter2", "npm test -- --password hunter3"), None),
+        (("go test ./cart -run Sum", "go test ./tax -run Rate"), None),  # as everybody knows
+    ],
+)
+def test_how_a_part_of_the_tests_is_run_is_told_where_the_task_is_the_projects_own(
+    calls: tuple[str, str], part: str | None
+) -> None:
+    (lesson,) = (each for each in learn(2, run_parts(*calls)) if each.purpose == "test")
+    assert (f"; a part: {part}" in lesson.line) if part else ("a part" not in lesson.line)
