@@ -51,10 +51,26 @@ _REQUIRES = re.compile(  # an argument
     re.IGNORECASE,
 )
 _OF_PART = ("offset", "limit")  # arguments with which a file is read in part
-_KINDS = ("wrapper", "program", "skill", "flag", "path", "lone", "argument", "whole")  # what explains more comes first
+_NO_ACCESS = re.compile(  # whatever a call is given
+    r"\b(?:401 unauthorized|invalid api key|could not read from remote repository|could not resolve host"
+    r"|(?:operation|connection) timed out|authentication failed|not logged in\b|permission denied \(publickey)",
+    re.IGNORECASE,
+)
+_KINDS = (
+    "wrapper",
+    "program",
+    "skill",
+    "operation",
+    "flag",
+    "path",
+    "lone",
+    "argument",
+    "whole",
+)  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
+    "operation": ("operation",),
     "flag": ("operation", "option"),
     "skill": ("skill",),
     "path": ("path",),
@@ -94,6 +110,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "program", segment.called
             if is_lone(call.segments):
                 yield "lone", segment.called
+        if " " in segment.operation and not segment.script:
+            yield "operation", segment.operation
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -192,7 +210,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
             reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-            says = {"argument": _REQUIRES, "whole": _TOO_LARGE}.get(key[0])
+            says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS}.get(key[0])
             is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
             counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():

@@ -1846,3 +1846,30 @@ def test_how_a_part_of_the_tests_is_run_is_told_where_the_task_is_the_projects_o
 ) -> None:
     (lesson,) = (each for each in learn(2, run_parts(*calls)) if each.purpose == "test")
     assert (f"; a part: {part}" in lesson.line) if part else ("a part" not in lesson.line)
+
+
+def test_an_operation_that_never_had_access_is_warned_of() -> None:
+    error = "Exit code 1\nssh: connect to host git.example.com port 22: Operation timed out"
+
+    def write(log: CallLog) -> None:
+        log.run("bd list", "1 issue").fail("bd dolt push", error).fail("bd dolt push && git status", error)
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert lesson.line.startswith("`bd dolt` always fails here (4 of 4: ssh: connect to host")
+    assert lesson.warns
+    for command, is_warned in [("git pull && bd dolt push", True), ("bd dolt", True), ("bd list", False)]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+
+
+@pytest.mark.parametrize("worked_later", ["bd dolt push", "bd dolt pull"])
+def test_an_operation_that_worked_once_is_not_warned_of(worked_later: str) -> None:
+    lines = iter([None, None, None, worked_later])
+
+    def write(log: CallLog) -> None:
+        log.fail("bd dolt push", "fatal: Could not read from remote repository.")
+        if (line := next(lines)) is not None:
+            log.run(line, "done")
+
+    assert of_kind(learn(4, write), "always_fails") == []
