@@ -28,7 +28,7 @@ MIN_SESSIONS = 2  # in which a command worked
 HOME_SHARE = 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works; of the project's own, where it failed
 MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
-MAX_USUAL_CALL = 60  # characters
+MAX_USUAL_CALL, MAX_CALL_OF_FILES = 100, 60  # characters
 MIN_PARENT_DEPTH = 2  # folders above one that is seen from beside it: whoever's homes lie in one are others
 MIN_USUAL_SHARE = 0.2  # of the calls
 MIN_PARTS = 2  # names of parts that a task was given
@@ -142,11 +142,14 @@ class CountedCommand:
         of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
         own = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
         total = sum(map(len, shown.values()))
-        for candidates, needed in ((shown.keys() - of_files, own), (shown.keys() & of_files, MIN_TARGET_SESSIONS)):
+        for candidates, needed, longest in (
+            (shown.keys() - of_files, own, MAX_USUAL_CALL),
+            (shown.keys() & of_files, MIN_TARGET_SESSIONS, MAX_CALL_OF_FILES),
+        ):
             calls = Counter({call: len(shown[call]) for call in candidates if len({*shown[call]}) >= needed})
             call = most_common(calls) if calls else ""
             is_only = calls[call] == total >= MIN_SESSIONS
-            if len(call) <= MAX_USUAL_CALL and (is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)):
+            if len(call) <= longest and (is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)):
                 return call
         return self.head
 

@@ -1873,3 +1873,37 @@ def test_an_operation_that_worked_once_is_not_warned_of(worked_later: str) -> No
             log.run(line, "done")
 
     assert of_kind(learn(4, write), "always_fails") == []
+
+
+def test_a_tool_that_is_not_there_is_told_from_the_first_session_on() -> None:
+    def write(log: CallLog) -> None:
+        for _ in range(3):
+            log.call(
+                "mcp__docs__search", {"query": "cart"}, "Error: No such tool available: mcp__docs__search", ok=False
+            )
+
+    (lesson,) = of_kind(learn(1, write), "always_fails")
+    assert lesson.line == "There is no tool `mcp__docs__search` here (3 of 3 failed)."
+    assert (lesson.starts, lesson.warns) == (True, False)
+
+
+def test_a_skill_that_was_written_since_is_not_told_to_be_missing() -> None:
+    def miss(log: CallLog) -> None:
+        log.call("Skill", {"skill": "init"}, "Unknown skill: init", ok=False)
+
+    def write(log: CallLog) -> None:
+        miss(log)
+        log.edit(f"{HOME}/skills/init/SKILL.md")
+
+    assert [lesson.key for lesson in of_kind(learn(3, miss), "always_fails")] == ["skill init"]
+    assert of_kind(learn(3, write), "always_fails") == []
+
+
+def test_a_file_of_the_same_name_in_a_hidden_folder_elsewhere_is_another_one() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("src/workflows/explore.js").read("workflows/explore.js", ok=False, output="File does not exist.")
+
+    lessons = learn(3, write)
+    for path, is_told in [("workflows/explore.js", True), ("/home/me/.claude/skills/init/explore.js", False)]:
+        told = answer_failure(lessons, "Read", {"file_path": path}, "File does not exist.", "", HOME)
+        assert (told is not None) == is_told
