@@ -172,7 +172,8 @@ def _collect(history: History) -> dict[Key, _Uses]:
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
             if call.kind == "edit" and call.ok and (made := _SKILL_FILE.search(call.path or "")):
-                uses["skill", made[1]].worked_at = max(uses["skill", made[1]].worked_at, call.at)
+                end = max(each.at for each in session.calls)  # a client knows it from its next session on
+                uses["skill", made[1]].worked_at = max(uses["skill", made[1]].worked_at, end)
     return uses
 
 

@@ -1894,6 +1894,7 @@ def test_a_skill_that_was_written_since_is_not_told_to_be_missing() -> None:
     def write(log: CallLog) -> None:
         miss(log)
         log.edit(f"{HOME}/skills/init/SKILL.md")
+        miss(log)
 
     assert [lesson.key for lesson in of_kind(learn(3, miss), "always_fails")] == ["skill init"]
     assert of_kind(learn(3, write), "always_fails") == []
