@@ -193,7 +193,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] == "argument" and not _is_always_given(history, *key[1:]):
         return None
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
-    if max((failure.call.at for failure in failures), default="") < uses.worked_at:
+    if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
     needed_sessions = {"path": MIN_PATH_SESSIONS, "whole": 1, "tool": 1}.get(key[0], MIN_SESSIONS)
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
