@@ -32,7 +32,7 @@ from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.markers import strip_recalled
-from consolidator.memory.text.pasted import quoted_text
+from consolidator.memory.text.pasted import is_template, quoted_text
 from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -80,6 +80,8 @@ def _read_message(event: Event, source: FactExtractor, redact: Callable[[str], s
         reason = statement.rejected or _rejection(statement, quote, text)
         if reason is None and quoted and is_quote_in(quote, quoted):
             reason = "quoted from elsewhere"
+        if reason is None and is_template(text, quoted):
+            reason = "introduces a template"
         whose = ENDING_SUBJECT if statement.predicate in ENDINGS else subject
         candidate = _make_candidate(event, source, statement, quote, subject=whose)
         if reason is None and candidate.id not in ids and len(ids) >= MAX_CANDIDATES:

@@ -51,12 +51,22 @@ _REQUIRES = re.compile(  # an argument
     re.IGNORECASE,
 )
 _OF_PART = ("offset", "limit")  # arguments with which a file is read in part
-_KINDS = ("wrapper", "program", "skill", "flag", "path", "lone", "argument", "whole")  # what explains more comes first
+_NO_ACCESS = re.compile(  # whatever a call is given
+    r"\b(?:401 unauthorized|invalid api key|could not read from remote repository|could not resolve host"
+    r"|(?:operation|connection) timed out|authentication failed|not logged in\b|permission denied \(publickey)",
+    re.IGNORECASE,
+)
+_SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
+_NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
+# What explains more comes first.
+_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "path", "lone", "argument", "whole"]
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
+    "operation": ("operation",),
     "flag": ("operation", "option"),
     "skill": ("skill",),
+    "tool": ("tool",),
     "path": ("path",),
     "lone": ("program",),
     "argument": ("tool", "argument"),
@@ -86,6 +96,8 @@ class _Uses:
 
 def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -> Iterator[Key]:
     """Yield the keys of a call, or of one segment of a shell call."""
+    if segment is None and (call.ok or any(_NO_TOOL.search(headline.text) for headline in call.headlines)):
+        yield "tool", call.name
     if segment is not None:
         for wrapper in segment.wrappers:
             if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
@@ -94,6 +106,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "program", segment.called
             if is_lone(call.segments):
                 yield "lone", segment.called
+        if " " in segment.operation and not segment.script:
+            yield "operation", segment.operation
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -157,6 +171,9 @@ def _collect(history: History) -> dict[Key, _Uses]:
                         uses[key].worked_at = max(uses[key].worked_at, "" if is_unseen else call.at)
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
+            if call.kind == "edit" and call.ok and (made := _SKILL_FILE.search(call.path or "")):
+                end = max(each.at for each in session.calls)  # a client knows it from its next session on
+                uses["skill", made[1]].worked_at = max(uses["skill", made[1]].worked_at, end)
     return uses
 
 
@@ -176,9 +193,9 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if key[0] == "argument" and not _is_always_given(history, *key[1:]):
         return None
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
-    if max((failure.call.at for failure in failures), default="") < uses.worked_at:
+    if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
-    needed_sessions = {"path": MIN_PATH_SESSIONS, "whole": 1}.get(key[0], MIN_SESSIONS)
+    needed_sessions = {"path": MIN_PATH_SESSIONS, "whole": 1, "tool": 1}.get(key[0], MIN_SESSIONS)
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
         needed_sessions = 1  # the same words with another program worked
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
@@ -192,7 +209,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
             counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
         else:
             reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-            says = {"argument": _REQUIRES, "whole": _TOO_LARGE}.get(key[0])
+            says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": _NO_TOOL}.get(key[0])
             is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
             counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():
@@ -204,7 +221,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return None  # only that a program is not there outweighs what it, or a script of its, seems to have printed
     if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
         return None  # it was the program's, or another option's
-    if needed_sessions == 1:
+    if needed_sessions == 1 and key[0] != "tool":
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
@@ -246,6 +263,8 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     if kind == "skill":
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} failed){cure}."
+    elif kind == "tool":
+        line = f"There is no tool {code(names[0])} here ({len(failures)} of {len(failures)} failed)."
     elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
         line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
     elif kind == "argument":
@@ -277,7 +296,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
             **({"argument": " or ".join(_OF_PART)} if kind == "whole" else {}),
             **dict(zip(MATCH_NAMES[kind], names, strict=True)),
         },
-        warns=kind == "whole" or (uses.successes == 0 and kind != "path"),
+        warns=kind == "whole" or (uses.successes == 0 and kind not in ("path", "tool")),
         starts=kind != "whole",
     )
 

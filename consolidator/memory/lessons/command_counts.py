@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from consolidator.memory.calls.blame import TASK_RUNNERS
 from consolidator.memory.calls.directory import changes_folder, is_absolute, name_folders
 from consolidator.memory.calls.installation import installed_packages
+from consolidator.memory.calls.shell_words import program_name
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import Cases, History, TracedSession, is_inside, most_common, segment_purpose
 from consolidator.memory.lessons.segments import (
@@ -25,9 +28,10 @@ MIN_SESSIONS = 2  # in which a command worked
 HOME_SHARE = 0.9
 MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works; of the project's own, where it failed
 MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
-MAX_USUAL_CALL = 60  # characters
+MAX_USUAL_CALL, MAX_CALL_OF_FILES = 100, 60  # characters
 MIN_PARENT_DEPTH = 2  # folders above one that is seen from beside it: whoever's homes lie in one are others
 MIN_USUAL_SHARE = 0.2  # of the calls
+MIN_PARTS = 2  # names of parts that a task was given
 MIN_PATTERN_SESSIONS, MIN_VALUES, MIN_CONSTANTS = 3, 3, 2  # of a word that varies, and words beside it
 MAX_PATTERN = 100  # characters
 MAX_WORDS, MAX_CALLS = 16, 2000  # of a call; calls that are compared
@@ -37,6 +41,8 @@ _PRIVATE = re.compile(  # an option with a value that is nobody's business, `--p
     r"(?i)--?[\w-]*(?:name|phone|mail|user|pass|pin|key|token|secret|auth|address)[\w-]*[ =]|-[pk] (?!\S*:)"
 )
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)
+_ASSIGNED = re.compile(r"([A-Z]\w*)=('[^']*'|[^\s']*) ", re.ASCII)
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
 
@@ -136,11 +142,14 @@ class CountedCommand:
         of_files = {call for head, call in self.calls if _FILE.search(call.removeprefix(head))}
         own = min(MIN_SESSIONS, len(self.worked.roots))  # what is given in one session alone is its own
         total = sum(map(len, shown.values()))
-        for candidates, needed in ((shown.keys() - of_files, own), (shown.keys() & of_files, MIN_TARGET_SESSIONS)):
+        for candidates, needed, longest in (
+            (shown.keys() - of_files, own, MAX_USUAL_CALL),
+            (shown.keys() & of_files, MIN_TARGET_SESSIONS, MAX_CALL_OF_FILES),
+        ):
             calls = Counter({call: len(shown[call]) for call in candidates if len({*shown[call]}) >= needed})
             call = most_common(calls) if calls else ""
             is_only = calls[call] == total >= MIN_SESSIONS
-            if len(call) <= MAX_USUAL_CALL and (is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)):
+            if len(call) <= longest and (is_only or calls[call] >= max(3, MIN_USUAL_SHARE * total)):
                 return call
         return self.head
 
@@ -160,7 +169,12 @@ class CountedCommand:
     @property
     def is_whole(self) -> bool:
         """Whether it is told with all that it was given, and of no files in particular."""
-        return not self.is_bare and _FILE.search(self.usual_call.removeprefix(self.head)) is None
+        return not (self.is_bare or self.names_files)
+
+    @property
+    def names_files(self) -> bool:
+        """Whether it is told with files in particular."""
+        return _FILE.search(self.usual_call.removeprefix(self.head)) is not None
 
     def find_pattern(self) -> tuple[str, int] | None:
         """Return the call that is often made with one other word each time, as "…", and in how many sessions.
@@ -194,6 +208,45 @@ class CountedCommand:
             if says and is_often and len(call := " ".join(pattern)) <= MAX_PATTERN:
                 return call, sessions[pattern]
         return None
+
+    def find_part(self) -> str | None:
+        """Return the call of a part of what a task does, as several sessions made it; "…" for the part's name."""
+        is_task = self.is_script or program_name(self.head.split(" ", 1)[0]) in TASK_RUNNERS
+        if not is_task or self.names_files:
+            return None
+        roots: dict[tuple[str, str], set[str]] = defaultdict(set)  # by what stands before the task and after it
+        values: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for (head, call), callers in islice(reversed(self.calls.items()), MAX_CALLS):
+            assigned = ASSIGNMENTS.match(call)
+            before = assigned[0] if assigned else ""
+            given = call.removeprefix(before).removeprefix(ASSIGNMENTS.sub("", head))
+            slots = [((f"{name}=… ", ""), value) for name, value in _ASSIGNED.findall(before)]
+            for slot, value in [*slots, *((("", slot), value) for slot, value in _find_slots(given))]:
+                roots[slot] |= {*callers}
+                values[slot].add(value)
+
+        often = [slot for slot in roots if len(roots[slot]) >= MIN_SESSIONS and len(values[slot]) >= MIN_PARTS]
+        public = [slot for slot in often if not _PRIVATE.search("".join(slot))]
+        if not public:
+            return None
+        before, after = min(public, key=lambda slot: (-len(roots[slot]), -len(values[slot]), slot))
+        return f"{before}{ASSIGNMENTS.sub('', self.usual_call)}{after}"
+
+
+def _find_slots(given: str) -> Iterator[tuple[str, str]]:
+    """Yield what a task was given after its name as it may be told, "…" for a value, with the value."""
+    words = _WORD.findall(given)[:MAX_WORDS]
+    dashes = " -- " if "--" in words else " "
+    named = ""
+    for word in words:
+        option, is_set, value = word.partition("=")
+        if _OPTION.fullmatch(option):
+            named = "" if is_set else f"{option} "
+            if is_set:
+                yield f"{dashes}{option}=…", value
+        elif word != "--":
+            yield f"{dashes}{named}…", word
+            named = ""
 
 
 def seen_from(place: str, project: str | None) -> str:

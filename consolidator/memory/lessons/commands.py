@@ -30,6 +30,7 @@ from consolidator.memory.lessons.trace import TracedCall
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES = 5
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
+_OF_TASKS = ("generate", "migrate", "run")  # what such names mean, one session does not tell
 MIN_SHOWN_SECONDS = 20
 MENDED_WITHIN = 4  # acting calls
 MIN_OTHER_SESSIONS, MIN_OTHER_SHARE, MAX_OTHERS = 3, 0.2, 4  # calls for no such purpose, and of all sessions
@@ -69,13 +70,15 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         best, *others = sorted(names, key=lambda name: (-roots[name] / (1 + commands[name].is_bare), name))
         command = commands[best]
         sessions = roots[best]
-        if sessions < MIN_SESSIONS and not command.is_steady:
+        if sessions < MIN_SESSIONS and (purpose in _OF_TASKS or not command.is_steady):
             continue
         often = [name for name in others if roots[name] >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(
             f"; also {code(commands[name].shown_call)}{commands[name].where(project)}{commands[name].figures()}"
             for name in often[:2]
         )
+        if purpose == "test" and (part := command.find_part()):
+            also = f"; a part: {code(part)}{also}"
         seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
         lasting = f"some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
         once = "in 1 session" if sessions < MIN_SESSIONS else ""

@@ -62,7 +62,7 @@ _PURPOSES = {  # the first that an operation matches
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
     "migrate": r"\bmigrat\w+\b|^alembic\b",
     "deploy": r"\b(?:deploy|publish|release)\b",
-    "build": r"(?:\b|:)(?:build|compile|bundle)\b",
+    "build": r"(?:\b|:)(?:build|compile|(?<!brew )bundle)\b",
     "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
     "run": r"\s(?:[\w.-]+[:_-])?(?:dev|start|serve)$|^serve$",
     "check": r"^(?:make|just|task|npm|pnpm|yarn|bun|deno|mise|turbo|nx|poe|rake|gradlew?|mvnw?|composer)\b.* "

@@ -276,7 +276,8 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
             below = path_below(path, project)
             place = index.get(name) or _find_other_ending(index, path) or _find_below_another_root(index, below)
             has_place = place is not None and f"/{path}".endswith(f"/{place}")
-            if place in (None, below) or (has_place and not project):
+            is_of_other_tree = is_absolute(below) and "/." in below  # as of ~/.claude/skills
+            if place in (None, below) or (has_place and not project) or is_of_other_tree:
                 continue  # it is not there, or may be that one
             if has_place and is_absolute(below):
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")

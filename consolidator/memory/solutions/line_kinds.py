@@ -56,7 +56,7 @@ _NOTICE_WITHIN = AnyCase(  # the same, anywhere in the line
 )
 _ECHO = lazy_regex(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
-    r"|^\s*[\^~]+\s*$"
+    r"|^\s*[\^~]+\s*$|^\s*(?:PASS(?:ED)?\b|[✓✔] )"
 )
 FRAME = lazy_regex(  # code with its number, beside a frame or not; a line of a diff
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"

@@ -17,6 +17,7 @@ _TAG = re.compile(
 )
 _BLOCK_START = re.compile(r"^[ \t]*(?:`{3}|~{3})|<(?=[A-Za-z!?])", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+PROSE_OF_TAG = 60  # characters; markup has less
 _TO_END = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
@@ -112,6 +113,12 @@ def quoted_text(text: str) -> str:
     """Return the part of a message that its author quotes or pastes."""
     quoted = (line.lstrip().removeprefix(">") for line, is_quoted in _mark_lines(text) if is_quoted)
     return "".join(quoted).rstrip("\r\n")
+
+
+def is_template(text: str, quoted: str) -> bool:
+    """Whether most of a message is prose within tags: a prompt that a client expands, not its sender's own words."""
+    tags = sum(1 for _ in _TAG.finditer(quoted))
+    return quoted.lstrip().startswith("<") and 2 * len(quoted) > len(text) and tags * PROSE_OF_TAG <= len(quoted)
 
 
 def split_quoted(text: str) -> tuple[str, str]:

@@ -727,3 +727,31 @@ def test_a_list_of_what_a_thing_must_be_holds_no_wishes() -> None:
     ]
     for head in ("Rules:", "You must keep to this:", "The code must follow these rules:"):
         assert [*split_sentences(head + items)] == [head, "never create duplicates", "always write the version"]
+
+
+PERSONA = "You must fully embody this persona and follow all instructions. NEVER break character until told to exit."
+TEMPLATE = """
+<agent-activation CRITICAL="TRUE">
+1. LOAD the whole file of the agent from docs/agents/coach.md
+2. READ all of it: it holds the persona, the menu, and what to do
+3. Stay in character throughout the session
+</agent-activation>
+"""
+
+
+def test_what_introduces_a_template_of_a_client_is_not_the_persons_word() -> None:
+    proposals = propose_from(PERSONA + "\n" + TEMPLATE)
+    assert proposals.candidates == []
+    assert {rejected.rejected for rejected in proposals.rejected} == {"introduces a template"}
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "<div class='card'><p>Sum</p><p>{{ sum }}</p><b>{{ tax }}</b></div>\n" * 5,
+        "```\n<instructions>\nRead the file and do what it says, step by step, to its end.\n</instructions>\n```",
+        "",
+    ],
+)
+def test_a_wish_beside_pasted_markup_or_code_is_the_persons_word(pasted: str) -> None:
+    assert propose_from("Never use inline styles in this project.\n" + pasted).candidates

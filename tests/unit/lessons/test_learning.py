@@ -1910,3 +1910,88 @@ def test_a_file_that_was_too_large_is_warned_of_before_it_is_read_whole_again() 
         log.read("docs/ux.md", ok=False, output=large).read("docs/ux.md")
 
     assert of_kind(learn(1, shrink), "always_fails") == []
+
+
+def run_parts(*calls: str) -> Callable[[CallLog], object]:
+    by_session = iter(calls * 2)
+    return lambda log: log.run(next(by_session), "ok").run(calls[0].partition(" -- ")[0], "ok")
+
+
+@pytest.mark.parametrize(
+    ("calls", "part"),
+    [
+        (("npm test -- tests/cart.test.ts", "npm test -- tests/tax.test.ts"), "`npm test -- …`"),
+        (("pnpm test -- --grep Cart", "pnpm test -- -v --grep Tax"), "`pnpm test -- --grep …`"),
+        (("FILTER=cart bash run_e2e.sh", "JOBS=2 FILTER=tax bash run_e2e.sh"), "`FILTER=… bash run_e2e.sh`"),
+        (("npm test -- --coverage", "npm test -- --coverage"), None),
+        (("npm test -- --password hunter2", "npm test -- --password hunter3"), None),
+        (("go test ./cart -run Sum", "go test ./tax -run Rate"), None),  # as everybody knows
+    ],
+)
+def test_how_a_part_of_the_tests_is_run_is_told_where_the_task_is_the_projects_own(
+    calls: tuple[str, str], part: str | None
+) -> None:
+    (lesson,) = (each for each in learn(2, run_parts(*calls)) if each.purpose == "test")
+    assert (f"; a part: {part}" in lesson.line) if part else ("a part" not in lesson.line)
+
+
+def test_an_operation_that_never_had_access_is_warned_of() -> None:
+    error = "Exit code 1\nssh: connect to host git.example.com port 22: Operation timed out"
+
+    def write(log: CallLog) -> None:
+        log.run("bd list", "1 issue").fail("bd dolt push", error).fail("bd dolt push && git status", error)
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert lesson.line.startswith("`bd dolt` always fails here (4 of 4: ssh: connect to host")
+    assert lesson.warns
+    for command, is_warned in [("git pull && bd dolt push", True), ("bd dolt", True), ("bd list", False)]:
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert (warn_before([lesson], "Bash", body["tool_input"]) is not None) == is_warned
+        assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
+
+
+@pytest.mark.parametrize("worked_later", ["bd dolt push", "bd dolt pull"])
+def test_an_operation_that_worked_once_is_not_warned_of(worked_later: str) -> None:
+    lines = iter([None, None, None, worked_later])
+
+    def write(log: CallLog) -> None:
+        log.fail("bd dolt push", "fatal: Could not read from remote repository.")
+        if (line := next(lines)) is not None:
+            log.run(line, "done")
+
+    assert of_kind(learn(4, write), "always_fails") == []
+
+
+def test_a_tool_that_is_not_there_is_told_from_the_first_session_on() -> None:
+    def write(log: CallLog) -> None:
+        for _ in range(3):
+            log.call(
+                "mcp__docs__search", {"query": "cart"}, "Error: No such tool available: mcp__docs__search", ok=False
+            )
+
+    (lesson,) = of_kind(learn(1, write), "always_fails")
+    assert lesson.line == "There is no tool `mcp__docs__search` here (3 of 3 failed)."
+    assert (lesson.starts, lesson.warns) == (True, False)
+
+
+def test_a_skill_that_was_written_since_is_not_told_to_be_missing() -> None:
+    def miss(log: CallLog) -> None:
+        log.call("Skill", {"skill": "init"}, "Unknown skill: init", ok=False)
+
+    def write(log: CallLog) -> None:
+        miss(log)
+        log.edit(f"{HOME}/skills/init/SKILL.md")
+        miss(log)
+
+    assert [lesson.key for lesson in of_kind(learn(3, miss), "always_fails")] == ["skill init"]
+    assert of_kind(learn(3, write), "always_fails") == []
+
+
+def test_a_file_of_the_same_name_in_a_hidden_folder_elsewhere_is_another_one() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("src/workflows/explore.js").read("workflows/explore.js", ok=False, output="File does not exist.")
+
+    lessons = learn(3, write)
+    for path, is_told in [("workflows/explore.js", True), ("/home/me/.claude/skills/init/explore.js", False)]:
+        told = answer_failure(lessons, "Read", {"file_path": path}, "File does not exist.", "", HOME)
+        assert (told is not None) == is_told

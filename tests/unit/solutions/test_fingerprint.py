@@ -359,3 +359,10 @@ def test_characters_that_nobody_sees_change_no_error(unseen: str) -> None:
 @pytest.mark.parametrize("line_break", ["\r\n", "\r", "\x85", "\u2028", "\u2029"])
 def test_any_line_break_ends_a_line(line_break: str) -> None:
     assert headline(f"Collecting{line_break}ValueError: x is odd{line_break}bye") == "ValueError: x is odd"
+
+
+@pytest.mark.parametrize(
+    "passed", ["PASS: a branch avoids a conflict", "✓ says that it is already there", "  ✔ rejects"]
+)
+def test_a_line_of_what_passed_is_no_reason(passed: str) -> None:
+    assert headline(f"{passed}\nFAIL: the branch was not made\n{passed}\n") == "FAIL: the branch was not made"
