@@ -1,4 +1,4 @@
-"""Learns what a project's files and the agent's own tools show: folders, pairs, follow-ups, values, and the harness."""
+"""Learns what a project's files and the agent's own tools show: folders, twins, follow-ups, values, and the harness."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ UNMARKED = "is not a valid hunk header"  # what `apply_patch` says
 KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
 LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
+MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
@@ -67,7 +68,7 @@ _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
 )
 NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
-_USUAL = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
+_NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"^test_(?=.)|[._-](?:test|spec)s?$|(?<=[a-z\d])Tests?$")  # in a file's name without its ending
 _DOCUMENT = re.compile(r"\.(?:mdx?|ya?ml|rst)$")
@@ -237,7 +238,7 @@ def _index(history: History) -> Iterator[Lesson]:
     places = {}
     for name, paths in used.items():
         best = most_common(paths)
-        is_usual = _TEST.sub("", _stem(name)).partition(".")[0].lower() in _USUAL  # a name that any folder may have
+        is_usual = _TEST.sub("", _stem(name)).partition(".")[0].lower() in _NO_TWIN  # a name that any folder may have
         enough = 1 if _SEVERAL_WORDS.search(name.rpartition(".")[0]) else 2
         if not is_usual and paths[best] >= max(enough, 2 * (paths.total() - paths[best])):
             places[name] = best
@@ -445,7 +446,7 @@ def _collect_units(history: History) -> _Units:
 
 
 def _changes(history: History) -> Iterator[Lesson]:
-    """Yield commands that follow a change of some files, and files changed together."""
+    """Yield commands that follow a change of some files, files that are kept alike, and files changed together."""
     units = _collect_units(history)
     by_file: dict[str, set[int]] = defaultdict(set)
     for number, unit in enumerate(units.members):
@@ -453,7 +454,9 @@ def _changes(history: History) -> Iterator[Lesson]:
             by_file[path].add(number)
     yield from _follow_ups(units, by_file)
     yield from _kept_up(units, by_file)
-    yield from _together(units, by_file)
+    twins = list(_twins(units, by_file))
+    yield from twins
+    yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
 
 
 def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
@@ -509,7 +512,35 @@ def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
             yield units.cases(by_file[path], path).build_lesson("together", f"{path} *", line, 0.5 * count)
 
 
-def _together(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+    """Yield folders of the same last name whose files of the same name are changed together."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(by_file):
+        if path.rsplit("/", 1)[-1].partition(".")[0].lower() not in _NO_TWIN:
+            by_name[path.rsplit("/", 1)[-1]].append(path)
+    changed: dict[tuple[str, str], set[int]] = defaultdict(set)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, paths in sorted(by_name.items()):
+        for first, second in combinations(paths, 2) if len(paths) <= MAX_TWINS else ():
+            folder, twin = first.rpartition("/")[0], second.rpartition("/")[0]
+            both = by_file[first] & by_file[second]
+            if folder and twin and both and folder.rsplit("/", 1)[-1] == twin.rsplit("/", 1)[-1]:
+                changed[folder, twin] |= both
+                names[folder, twin].append(name)
+    for (folder, twin), numbers in sorted(changed.items()):
+        if len(units.roots(numbers)) >= MIN_SESSIONS:
+            files = [f"{place}/{name}" for place in (folder, twin) for name in names[folder, twin]]
+            yield units.cases(numbers, *files).build_lesson(
+                "together",
+                f"{folder} {twin}",
+                f"{name_folder(folder)} and {name_folder(twin)} keep the same files "
+                f"({', '.join(map(code, names[folder, twin][:3]))}): change both.",
+                2.0 * len(units.roots(numbers)),
+                match={"folders": [folder, twin]},
+            )
+
+
+def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str, ...]]) -> Iterator[Lesson]:
     """Yield pairs of files, or of a file and a folder's files, that are changed together; of each file one pair."""
     items: dict[str, set[int]] = defaultdict(set)
     most: Counter[str] = Counter()  # changes of one of the files
@@ -534,11 +565,12 @@ def _together(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
         if mutual >= MIN_MUTUAL_SHARE or _is_apart(first, second):
             lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
             ranked.append((-0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS), first, second))
-    used: set[str] = set()
+    used: set[object] = set(twins)
     for score, first, second in sorted(ranked):
-        if -score < MIN_TOLD_SCORE or first in used or second in used:
+        folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
+        if -score < MIN_TOLD_SCORE or not used.isdisjoint((first, second, folders)):
             continue
-        used |= {first, second}
+        used |= {first, second, folders}
         both = items[first] & items[second]
         total = min(len(items[first]), len(items[second]))
         yield units.cases(both, first, second).build_lesson(

@@ -806,12 +806,14 @@ def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     )
 
 
-def test_a_command_that_follows_a_change_is_told() -> None:
+def test_twins_and_follow_ups_of_a_change_are_told() -> None:
     def write(log: CallLog) -> None:
+        log.edit("api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
         log.edit("web/site.css").run("cd web && pnpm run css:build", "done").run("git commit -m b", "[main 2] b")
         log.edit("api/server.ts").run("git commit -m c", "[main 3] c")
 
     lines = [lesson.line for lesson in learn(3, write)]
+    assert "`api/types/` and `web/types/` keep the same files (`order.ts`): change both." in lines
     assert "After a change of `*.css` `pnpm run css:build` is run (3 of 3 times)." in lines
 
 
@@ -876,9 +878,9 @@ def test_the_projects_own_repository_is_told_at_a_start_where_calls_fail_without
 
 def test_a_worktree_within_the_project_is_the_project() -> None:
     def write(log: CallLog) -> None:
-        change_apart(log, ".worktrees/3/api/types/order.ts", "web/types/order.ts")
+        log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
 
-    assert [each.key for each in of_kind(learn(5, write), "together")] == ["api/types/order.ts web/types/order.ts"]
+    assert of_kind(learn(3, write), "together")[0].match["folders"] == ["api/types", "web/types"]
 
 
 def test_files_of_many_changes_say_less_by_changing_together() -> None:
@@ -956,10 +958,12 @@ def test_a_commit_that_fails_without_a_word_is_answered_with_what_its_hook_runs(
 
 def test_files_that_change_together_are_shown_by_edits_of_these_files() -> None:
     def write(log: CallLog) -> None:
-        change_apart(log, "api/types/order.ts", "web/types/order.ts", f"notes/{log.name}")
+        log.edit("api/types/order.ts").edit("web/types/order.ts").edit("docs/notes.txt").run(
+            "git commit -m a", "[main 1] a"
+        )
         log.edit("web/site.css").run("cd web && pnpm run css:build", "done").edit("api/server.ts")
 
-    logs = [CallLog(f"s{n}") for n in range(5)]
+    logs = [CallLog(f"s{n}") for n in range(3)]
     for log in logs:
         write(log)
     paths = {(log.name, call.seq): call.path for log in logs for call in log.trace().calls}
@@ -968,7 +972,7 @@ def test_files_that_change_together_are_shown_by_edits_of_these_files() -> None:
         for lesson in learn_lessons([log.trace() for log in logs])
         if lesson.kind in ("together", "follow_up")
     }
-    assert shown == {"together": {"web/types/order.ts"}, "follow_up": {"web/site.css"}}
+    assert shown == {"together": {"api/types/order.ts", "web/types/order.ts"}, "follow_up": {"web/site.css"}}
 
 
 def test_what_one_agent_met_is_told_with_what_another_met() -> None:
@@ -1027,6 +1031,15 @@ def test_of_many_calls_those_of_the_latest_sessions_teach(monkeypatch: pytest.Mo
     monkeypatch.setattr(history, "MAX_CALLS_LEARNED", 3)
     assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in logs])] == ["test"]
     assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in reversed(logs)])] == ["test"]
+
+
+def test_a_name_that_many_folders_have_is_no_twin() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(12):
+            log.edit(f"part{number}/views/form.c")
+        log.run("git commit -m x")
+
+    assert not any("keep the same files" in lesson.line for lesson in learn(4, write))
 
 
 def test_no_secret_is_in_a_trace() -> None:

@@ -91,8 +91,6 @@ def test_how_commits_are_made_is_judged_by_no_call_of_another_program() -> None:
 
 def test_files_that_change_together_are_counted_by_what_was_left_out_which_is_no_harm() -> None:
     def both(log: CallLog) -> object:
-        for other in "abcdefgh":
-            log.edit(f"{other}/{log.name}.c").run("git commit -m x")
         return log.edit("api/types/cart.ts").edit("web/types/cart.ts")
 
     traces = [*sessions("u", 5, both), *sessions("t", 4, lambda log: log.edit("api/types/cart.ts"))]
