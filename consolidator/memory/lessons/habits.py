@@ -33,6 +33,7 @@ MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
 MIN_TOLD_SHARE = (
     0.75  # of the changes of one file, in which another is changed, too; and of failed edits that lack a tab
 )
+MAX_COMMITS_SCORE = 4.0  # how commits are made matters less than what fails
 MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
@@ -61,6 +62,7 @@ MAX_PAIRED = 300  # files and patterns that are held against each other, the mos
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
+_OF_BROWSER = re.compile(r"^(?:[cm]?[jt]sx?|vue|svelte)$")  # endings of one language
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|out|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
@@ -388,7 +390,7 @@ def _commits(history: History) -> Iterator[Lesson]:
     if names := _usual_names(branches):
         counts.append(f"branches are called {', '.join(names)}")
     line = f"Commits here: {shown} ({'; '.join(counts)})."
-    yield cases.build_lesson("constant", "commits", line, 0.3 * len(cases.roots))
+    yield cases.build_lesson("constant", "commits", line, min(MAX_COMMITS_SCORE, 0.3 * len(cases.roots)))
 
 
 def _usual_names(sessions: dict[str, set[str]]) -> list[str]:
@@ -508,7 +510,7 @@ def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     counts = Counter(path for paths in several for path in paths if _DOCUMENT.search(path))
     for path, count in sorted(counts.items()):
         if count >= max(MIN_SESSIONS, MIN_KEPT_SHARE * len(several)):
-            line = f"{code(path)} is often changed with other files ({count} of {len(several)} sessions)."
+            line = f"{code(path)} is kept up: changed beside other files ({count} of {len(several)} sessions)."
             yield units.cases(by_file[path], path).build_lesson("together", f"{path} *", line, 0.5 * count)
 
 
@@ -561,10 +563,12 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         mutual, share = sorted((len(both) / len(items[first]), len(both) / len(items[second])))
         if share < MIN_TOLD_SHARE or len(units.roots(both)) < MIN_SESSIONS or not _may_pair(first, second):
             continue
-        # Code beside code says nothing if some file is changed with everything.
-        if mutual >= MIN_MUTUAL_SHARE or _is_apart(first, second):
+        # Code beside code says nothing if some file is changed with everything, and less in any case.
+        is_apart = _is_apart(first, second)
+        if mutual >= MIN_MUTUAL_SHARE or is_apart:
             lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
-            ranked.append((-0.8 * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS), first, second))
+            weight = 1.4 if is_apart else 0.8
+            ranked.append((-weight * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS), first, second))
     used: set[object] = set(twins)
     for score, first, second in sorted(ranked):
         folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
@@ -589,7 +593,8 @@ def _may_pair(first: str, second: str) -> bool:
 
 
 def _is_apart(first: str, second: str) -> bool:
-    """Whether two files have different endings and lie in folders neither of which is in the other."""
+    """Whether two files are of different languages and lie in folders neither of which is in the other."""
     places = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
     is_within = places[0].startswith(places[1]) or places[1].startswith(places[0])
-    return first.rpartition(".")[2] != second.rpartition(".")[2] and not is_within
+    endings = {_OF_BROWSER.sub("ts", path.rpartition(".")[2]) for path in (first, second)}
+    return len(endings) == 2 and not is_within
