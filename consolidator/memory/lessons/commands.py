@@ -13,7 +13,6 @@ from consolidator.memory.calls.shell_programs import CONDITION_PROGRAMS, MINOR_P
 from consolidator.memory.calls.shell_words import program_name
 from consolidator.memory.lessons.command_counts import MIN_SESSIONS, CountedCommand, Name, count_commands
 from consolidator.memory.lessons.harm import lesson_harm, name_harm
-from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
     History,
@@ -23,10 +22,12 @@ from consolidator.memory.lessons.history import (
     most_common,
     segment_purpose,
 )
-from consolidator.memory.lessons.lesson import OTHERS, Lesson
+from consolidator.memory.lessons.lesson import LEAVES, OTHERS, Lesson
 from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
+MIN_FINDING_SESSIONS, MAX_RULES_TOLD = 3, 4
+_FINDS_RULES = ("check", "lint", "format", FORMAT_CHECK, "typecheck", "build")
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES = 5
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
@@ -50,7 +51,7 @@ def learn_commands(history: History) -> list[Lesson]:
         *_purposes(commands, history.home),
         *_others(commands, history),
         *_first_runs(history),
-        *_unmended(history),
+        *_findings(history),
         *by_hook,
         *_checks_before_commits(commands, history, "".join(lesson.line for lesson in by_hook)),
         *_finds_more(history),
@@ -178,33 +179,66 @@ def _next_formatter(history: History, session: TracedSession, position: int) -> 
     return None
 
 
-def _unmended(history: History) -> Iterator[Lesson]:
-    """Yield the lint rules that still fail after the formatter ran."""
+def _findings(history: History) -> Iterator[Lesson]:
+    """Yield the rules that checks find until code keeps them, and those that a command that fixes others leaves."""
     left: dict[str, dict[str, Cases]] = defaultdict(lambda: defaultdict(Cases))  # formatter -> rule -> cases
+    found: dict[str, Cases] = defaultdict(Cases)
+    checks: dict[str, Counter[str]] = defaultdict(Counter)  # rule -> what found it
     for session in history.sessions:
         formatter = None
+        first: dict[tuple[str, str], TracedCall] = {}  # by check and rule
+        last: dict[str, TracedCall] = {}
         for call in session.calls:
-            for segment in call.segments:
-                if segment_purpose(segment) == "format" and segment.ok is not None:
-                    formatter = segment.operation
-            is_lint = any(segment_purpose(segment) in ("lint", "format") for segment in call.segments)
-            for headline in call.headlines if is_lint and formatter is not None and call.ok is False else ():
-                if formatter is not None and is_lint_rule(headline.key):
-                    left[formatter][headline.key].add(session, call)
+            ran = {each.operation: segment_purpose(each) for each in call.segments if each.ok is not None}
+            formatter = next((name for name in ran if ran[name] == "format" and "fix" in name), formatter)
+            finding = [name for name in ran if ran[name] in _FINDS_RULES or name == "git commit"]
+            if not finding or any(each.is_hostile for each in call.segments):
+                continue
+            failed = {each.operation for each in call.segments if each.ok is False}
+            check = max(finding, key=lambda name: (name in failed, ran[name] != "format"))
+            last[check] = call
+            for rule in call.rules:
+                first.setdefault((check, rule), call)
+                if formatter is not None and call.ok is False and ran[check] in ("lint", "format"):
+                    left[formatter][rule].add(session, call)
+        for (check, rule), call in first.items():
+            if rule not in last[check].rules:  # else it stands in code that nobody was to change
+                found[rule].add(session, call)
+                checks[rule][check] += 1
+
+    stubborn: set[str] = set()
     for formatter, rules in sorted(left.items()):
-        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS and name_harm(rule) is None]
-        stubborn.sort(key=lambda rule: (-len(rules[rule].roots), rule))
-        if stubborn:
-            names = ", ".join(code(rule.rsplit("/", 1)[-1]) for rule in stubborn[:4])
-            cases = Cases([case for rule in stubborn for case in rules[rule].members])
-            yield cases.build_lesson(
-                "first_run_fails",
-                f"{formatter} leaves",
-                f"{code(formatter)} leaves the lint errors {names}: fix them by hand.",
-                2.0 * len(cases.roots),
-                failures=len(cases),
-                match={"rules": stubborn},
-            )
+        if names := _frequent(rules):
+            stubborn.update(names)
+            shown = _name_rules(names)
+            line = f"{code(formatter)} leaves the lint errors {', '.join(shown)}: fix them by hand."
+            yield _finding(f"{formatter}{LEAVES}", line, rules, names, 2.0)
+    by_check: dict[str, dict[str, Cases]] = defaultdict(dict)
+    for rule in found.keys() - stubborn:
+        by_check[most_common(checks[rule])][rule] = found[rule]
+    for check, rules in sorted(by_check.items()):
+        names = _frequent(rules)
+        if len({root for name in names for root in rules[name].roots}) >= MIN_FINDING_SESSIONS:
+            counts = [f"{len(rules[name].roots)}{' sessions' * (name == names[0])}" for name in names]
+            shown = [f"{name} ({count})" for name, count in zip(_name_rules(names), counts, strict=False)]
+            line = f"{code(check)} often finds {', '.join(shown)}."
+            yield _finding(f"{check} finds", line, rules, names, 1.0)  # 10 of 60 later sessions met one again
+
+
+def _frequent(rules: dict[str, Cases]) -> list[str]:
+    """Return the rules that several sessions met, the most frequent first."""
+    often = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS and name_harm(rule) is None]
+    return sorted(often, key=lambda rule: (-len(rules[rule].roots), rule))
+
+
+def _name_rules(names: list[str]) -> list[str]:
+    return [code(name.rsplit("/", 1)[-1]) for name in names[:MAX_RULES_TOLD]]
+
+
+def _finding(key: str, line: str, rules: dict[str, Cases], names: list[str], weight: float) -> Lesson:
+    cases = Cases([case for name in names for case in rules[name].members])
+    score = weight * len(cases.roots)
+    return cases.build_lesson("first_run_fails", key, line, score, failures=len(cases), match={"rules": names})
 
 
 def _commit_checks(history: History) -> Iterator[Lesson]:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from consolidator.llm.patterns import lazy_regex
 from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.solutions import line_kinds
 from consolidator.memory.solutions.error_line import error_lines, truncate_middle
 from consolidator.memory.solutions.fingerprint import mask_line
+from consolidator.memory.text.invisible import strip_colours
 
 MAX_HEADLINES, MAX_REASONS = 6, 3  # of one failure; and those that are no code of a lint rule
 MAX_HEADLINE = 200  # characters
@@ -25,6 +27,20 @@ FORMATTED = "formatter would have printed"
 _RULE_CODE = re.compile(
     rf"\blint/\w+/\w+|\berror\[E\d{{4}}\]|(?i:{FORMATTED})"
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
+)
+MAX_RULES, MAX_RULES_READ = 8, 60_000  # of one output, and characters of it
+_RULE = r"[@-]?[A-Za-z][\w-]{1,39}(?:(?:/|::?)[\w-]{1,40}){0,3}"
+_PLACE = r"\w\.\w{1,8}(?::\d+|\(\d+)[\d:,)-]{0,16}"  # the end of a path, with the line
+_FINDING = lazy_regex(  # as checks print it; what a compiler finds, as `error TS2345:`, is of one change
+    rf"{_PLACE}:? +(?:error +(?=[A-Z]+\d+/)|[A-Z]: (?:\[\w+\] )?)?(?!assist/)"
+    r"([A-Z]{1,6}\d{2,5}(?:/[a-z\d-]{1,40})*|[A-Za-z]{1,20}(?:/\w{1,40}){1,3})(?=[: ])"
+    rf"|{_PLACE}(?:[: ][^\n]{{1,300}})? [\[(]({_RULE})[\])]$"
+    rf"|{_PLACE} [•-] ({_RULE})$"
+    rf"|^ {{0,8}}\d+:\d+ +(?i:error|warning|✖|×):? [^\n]{{1,300}}  \(?({_RULE})\)?$"
+    rf"|^ {{1,8}}= (?:note|help): [^\n]{{0,100}}?(?:-[DWF] (?!warnings)|(?:warn|deny|allow)\()({_RULE})(?=`|\)\])"
+    r"|^([A-Z]{1,5}\d{2,4}) (?=[^\n]{1,300}\n +--> )"
+    r"|^ {0,40}(?:\^-+ |[×⚠] )(SC\d{4}|[\w-]{1,40}\([\w/-]{1,40}\))(?= \(|:)",
+    re.MULTILINE,
 )
 _NO_PROGRAM = frozenset({"error", "fatal", "warning", "err"})
 
@@ -37,9 +53,11 @@ class Headline:
     text: str
 
 
-def is_lint_rule(key: str) -> bool:
-    """Whether a headline's key is the code of a lint rule."""
-    return "/" in key and " " not in key
+def find_rules(text: str) -> list[str]:
+    """Return the names of the rules beside what a check found."""
+    found = _FINDING.finditer(strip_colours(truncate_middle(text, MAX_RULES_READ)))
+    names = (match[match.lastindex or 0] for match in found)
+    return list(dict.fromkeys(name.replace("-", "_") if "::" in name else name for name in names))[:MAX_RULES]
 
 
 def find_headlines(text: str, program: str) -> list[Headline]:

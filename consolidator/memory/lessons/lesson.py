@@ -25,6 +25,7 @@ LessonKind = Literal[
     "call",  # the calls of an operation that worked: told to who asks
 ]
 WORKED_CALL: Final = "call"
+LEAVES: Final = " leaves"  # ends the key of the rules that a formatter leaves
 OTHERS: Final = "others"  # key of the line that names what is often run for no known purpose
 _FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 

@@ -15,7 +15,6 @@ from itertools import pairwise
 
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
 from consolidator.memory.lessons.habits import SHELL_RULES, broken_rule
-from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
@@ -237,7 +236,7 @@ def _situations(lesson: Lesson) -> list[Key]:
     if lesson.kind == "command" or (lesson.kind == "always_fails" and kind == "flag"):
         return [("operation", match["operation"])] if "operation" in match else []
     if lesson.kind == "first_run_fails":
-        return [_SESSION] if lesson.key.endswith(" leaves") else [("operation", lesson.key)]
+        return [_SESSION] if "rules" in match else [("operation", lesson.key)]
     if lesson.kind == "harness" and lesson.key == "tabs":
         return [("kind", "edit")]
     if lesson.kind == "constant" and lesson.instead is None:  # of commits
@@ -271,9 +270,8 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
         return False
     if lesson.kind == "foreign_folder":
         return lesson.match["folder"] in call.folders
-    if lesson.key.endswith(" leaves"):
-        rules = [headline.key.rsplit("/", 1)[-1] for headline in call.headlines if is_lint_rule(headline.key)]
-        return any(f"`{rule}`" in lesson.line for rule in rules)
+    if "rules" in lesson.match:
+        return not set(call.rules).isdisjoint(lesson.match["rules"])
     if lesson.kind == "constant":
         return call.value not in (None, lesson.instead)
     if lesson.kind == "command" and not TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):

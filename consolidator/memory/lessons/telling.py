@@ -25,9 +25,9 @@ from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell,
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
-from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, is_lint_rule
+from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, find_rules
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import LEAVES, Lesson
 from consolidator.memory.lessons.segments import (
     FORMAT_CHECK,
     Segment,
@@ -197,10 +197,10 @@ def _answers_of_shell(
     for lesson in lessons if meant in CHECKS and is_unknown else ():  # it is called otherwise here
         if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
             yield Told(lesson, lesson.line, lesson.instead)
-    rules = {key for key in keys if is_lint_rule(key)}
+    rules = set(find_rules(error))
     is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
     for lesson in lessons:
-        if is_left and lesson.kind == "first_run_fails" and rules <= set(lesson.match.get("rules", ())):
+        if is_left and lesson.key.endswith(LEAVES) and rules <= set(lesson.match.get("rules", ())):
             yield Told(lesson, lesson.line)  # the formatter mends none of them
     for lesson in lessons:
         if lesson.kind == "first_run_fails" and lesson.key == failed.operation and not NOT_THERE.search(error):

@@ -22,13 +22,14 @@ from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.operation import patched_files
 from consolidator.memory.calls.shell_words import ends_own_shell
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
-from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
+from consolidator.memory.lessons.headlines import Headline, find_headlines, find_rules, hash_printed
 from consolidator.memory.lessons.segments import (
     Segment,
     blame_runners,
     has_ended_itself,
     judge_segments,
     parse_segments,
+    purpose_of,
     quote_pattern,
     split_line,
 )
@@ -37,7 +38,7 @@ from consolidator.memory.solutions.line_kinds import NO_MATCH, NOT_SH
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t19"
+TRACE_VERSION = "t20"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_ABOUT, MAX_WORDS_READ = 120, 2000  # characters of what is said of a call, and that are redacted for it
@@ -102,6 +103,7 @@ class TracedCall:
     mark: int = 0  # by which its call id is known
     about: str = ""  # what was said of it before it ran, redacted and cut: its description, else the words before it
     given: list[str] = field(default_factory=list)  # the names of a tool's arguments, without what they hold
+    rules: list[str] = field(default_factory=list)  # that a check or commit names beside what it found
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
@@ -288,7 +290,10 @@ class TraceFold:
         traced.folders = [self._redact(folder) for folder in list(folders)[:MAX_FOLDERS]]
         named = _CHECK.finditer(text[:MAX_SCANNED])  # what a commit or a task runner names as run
         checks = [self._redact(match[match.lastgroup or 0].strip()[:120]) for match in named]
-        if any(segment.operation == "git commit" for segment in acting):
+        is_commit = any(segment.operation == "git commit" for segment in acting)
+        if is_commit or any(purpose_of(segment.operation) not in (None, "test") for segment in acting):
+            traced.rules = list(map(self._redact, find_rules(text)))
+        if is_commit:
             traced.checks = checks[:MAX_CHECKS]
         elif checks and len(acting) == 1 and f"$ {checks[0]}" in text:
             traced.echoed = checks[0]

@@ -11,9 +11,9 @@ from tests.support import assert_invariants, log_events
 SOLUTIONS = "select id, fingerprint, headline, occurrences from solution order by id"
 RECORDS = "select session_id, seq, fingerprint, status, record from error_record order by session_id, seq"
 OUTDATE = """
-    update error_record set fingerprint = replace(fingerprint, 'v15:', 'v4:'), record = record
-        || jsonb_build_object('fingerprint', replace(fingerprint, 'v15:', 'v4:'), 'headline', 'an older headline');
-    update solution set id = id || '_old', fingerprint = replace(fingerprint, 'v15:', 'v4:');
+    update error_record set fingerprint = replace(fingerprint, 'v16:', 'v4:'), record = record
+        || jsonb_build_object('fingerprint', replace(fingerprint, 'v16:', 'v4:'), 'headline', 'an older headline');
+    update solution set id = id || '_old', fingerprint = replace(fingerprint, 'v16:', 'v4:');
 """
 
 
@@ -43,7 +43,7 @@ async def test_what_is_pruned_keeps_its_record_with_a_new_fingerprint(
     await outdate(database, "update session set pruned_to = 1;")
     await run_next_night(database, clock, settings)
     (record,) = await query_rows(database, RECORDS)
-    assert record["fingerprint"] == "v15:sh:pytets|an older headline"
+    assert record["fingerprint"] == "v16:sh:pytets|an older headline"
     assert record["record"]["status"] == "resolved"
     (solution,) = await query_rows(database, SOLUTIONS)
     assert solution["fingerprint"] == record["fingerprint"]

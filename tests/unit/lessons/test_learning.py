@@ -945,6 +945,49 @@ def test_a_lint_rule_that_the_formatter_leaves_is_not_answered_with_the_formatte
     assert mended.call == "bun run lint:fix"
 
 
+def test_the_rules_that_a_check_finds_until_code_keeps_them_are_told() -> None:
+    nested = "src/cart.ts:1:2 lint/style/noNestedTernary ━━━\n\x1b[31mdocs/a.ts:4:5\x1b[0m lint/a11y/useAltText ━━━"
+    there = "lib/old.ts:9:1 lint/style/useConst ━━━"
+
+    def write(log: CallLog) -> None:
+        log.edit("src/cart.ts").fail("pnpm run lint", f"{nested}\n{there}").edit("src/cart.ts")
+        log.fail("pnpm run lint", there).fail("pnpm run test", "src/cart.ts:1:2 lint/style/noParameters ━━━")
+
+    assert of_kind(learn(2, write), "first_run_fails") == []
+    lesson = of_kind(learn(3, write), "first_run_fails")[0]
+    assert lesson.line == "`pnpm run lint` often finds `useAltText` (3 sessions), `noNestedTernary` (3)."
+    assert lesson.starts
+    assert answer_failure([lesson], "Bash", {"command": "pnpm run lint"}, nested) is None  # it says so itself
+
+
+def test_what_a_pipe_hides_of_a_check_still_names_its_rules() -> None:
+    def write(log: CallLog) -> None:
+        log.run("make lint 2>&1 | tail -9", "cart.go:3:4: Error return value is not checked (errcheck)").run(
+            "make lint", ""
+        )
+
+    assert of_kind(learn(3, write), "first_run_fails")[0].line == "`make lint` often finds `errcheck` (3 sessions)."
+
+
+def test_what_a_chain_of_checks_finds_is_told_of_the_one_that_failed_and_never_of_a_formatter() -> None:
+    found = "cart.go:3:4: Error return value is not checked (errcheck)"
+
+    def write(log: CallLog) -> None:
+        log.fail("make fmt && make lint && make typecheck", f"$ make lint\n{found}").run("make lint 2>&1 | tail", found)
+        log.run("make fmt && make lint", "")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "first_run_fails") if "finds" in lesson.key] == [
+        "make lint finds"
+    ]
+
+
+def test_a_formatter_that_fixes_no_rule_leaves_none() -> None:
+    def write(log: CallLog) -> None:
+        log.run("make fmt", "").fail("make lint", "cart.go:3:4: 3 occurrences (goconst)").run("make lint", "")
+
+    assert [lesson.key for lesson in of_kind(learn(3, write), "first_run_fails")] == ["make lint finds"]
+
+
 def test_a_commit_that_fails_without_a_word_is_answered_with_what_its_hook_runs() -> None:
     def write(log: CallLog) -> None:
         log.run("bun run test", "$ bun test src/\n 3 pass").run("git commit -m a", "$ bun test src/\n[main 1] a")
