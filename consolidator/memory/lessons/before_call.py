@@ -25,7 +25,7 @@ _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Ba
 
 
 def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object]) -> bool:
-    """Tell whether a call never worked or is refused. `match` is that of the lesson; what is not sure is not."""
+    """Tell whether a call never worked. `match` is that of the lesson; what is not sure is not."""
     cwd, tool_input, kind = body.get("cwd"), body.get("tool_input"), match.get("kind")
     if not isinstance(cwd, str) or not isinstance(tool_input, dict):
         return False
@@ -92,8 +92,6 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
     if kind == "lone":
         return words[0] == program and any("." in word or "/" in word for word in words[1:])
     begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
-    if kind == "operation":
-        return begin == operation
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -120,17 +120,6 @@ class History:
             if segment.ok and not segment.is_hostile
             for name in (segment.program, segment.operation)
         )
-
-    def without(self, operations: Collection[str]) -> History:
-        """Return the history as if some operations had never run."""
-
-        def strip(call: TracedCall) -> TracedCall:
-            return replace(call, segments=[each for each in call.segments if each.operation not in operations])
-
-        if not operations:
-            return self
-        stripped = (replace(session, calls=tuple(map(strip, session.calls))) for session in self.sessions)
-        return History(tuple(stripped), self.home)
 
     def calls(self) -> Iterator[tuple[TracedSession, TracedCall]]:
         """Yield each call with its session."""

@@ -10,7 +10,6 @@ from consolidator.memory.lessons.habits import learn_habits
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.refused import learn_refused
 from consolidator.memory.lessons.trace import Trace
 
 LEARNING_VERSION = "23"  # of what lessons are made from the same traces
@@ -20,8 +19,6 @@ MAX_TRACES = 300  # sessions that lessons are learned from, the latest
 def learn_lessons(traces: Sequence[Trace]) -> list[Lesson]:
     """Return the lessons of a project, the best first; `traces` may come in any order."""
     history = History.of(traces)
-    refused = list(learn_refused(history))
-    allowed = history.without({lesson.key for lesson in refused})  # nothing else tells to run it
-    lessons = [*refused, *learn_always_failing(allowed), *learn_commands(allowed), *learn_habits(allowed)]
+    lessons = [*learn_always_failing(history), *learn_commands(history), *learn_habits(history)]
     lessons = [lesson for lesson in lessons if lesson_harm(lesson.line, lesson.instead, history.home) is None]
     return sorted(lessons, key=lambda lesson: (-lesson.score, lesson.kind, lesson.key))

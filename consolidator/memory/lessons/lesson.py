@@ -12,7 +12,6 @@ from consolidator.memory.plain import Plain
 LessonKind = Literal[
     "command",  # for a purpose (test, lint, ...) or program: the call that works, and where
     "always_fails",  # a program, wrapper, flag, path, skill or missing argument that never worked; what works
-    "refused",  # what the person denied each time, and what then ran instead
     "commit_check",  # what a commit runs
     "first_run_fails",  # what fails first in most sessions, and the command that mends it
     "finds_more",  # a check that fails though another one passed

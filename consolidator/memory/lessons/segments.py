@@ -150,20 +150,7 @@ def resolves(segment: Segment, failed: Segment) -> bool:
         return True
     if purpose_of(failed.operation) is not None or failed.program in NO_TASKS or segment.program != failed.program:
         return False
-    return _shares_words(segment, failed)
-
-
-def is_in_place_of(segment: Segment, refused: Segment) -> bool:
-    """Whether a segment does what another one was to do: for the same purpose, or with most of its words."""
-    if segment.is_trivial or segment.operation == refused.operation or refused.program in NO_TASKS:
-        return False
-    purpose = purpose_of(refused.operation)
-    is_alike = len(refused.call.split()) > 1 and segment.program not in NO_TASKS and _shares_words(segment, refused)
-    return (purpose is not None and purpose == purpose_of(segment.operation)) or is_alike
-
-
-def _shares_words(segment: Segment, other: Segment) -> bool:
-    words = set(other.call.split()[1:])
+    words = set(failed.call.split()[1:])
     return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
 
 

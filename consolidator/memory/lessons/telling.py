@@ -68,7 +68,7 @@ class Told:
 
 
 def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
-    """Return the warning for a call that never worked here, is refused, or fails at its first run; None for others."""
+    """Return the warning for a call that never worked here, or fails at its first run; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
@@ -76,7 +76,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: s
         kills = kind == "pkill" and runs_in_shell(arguments) and ends_own_shell(line or "")
         if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
-        if lesson.warns and lesson.kind in ("always_fails", "refused"):
+        if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
                 if _matches(lesson, segment) and (lesson.match["kind"] != "lone" or is_lone(segments)):
                     return _told_of(lesson, segment)
@@ -314,7 +314,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] in ("wrapper", "program", "flag", "lone", "operation")
+        match["kind"] in ("wrapper", "program", "flag", "lone")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
@@ -355,8 +355,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
         return ("pkill or pgrep",)
-    if kind in ("flag", "operation"):
-        return (*match["operation"].split(), *filter(None, [match.get("option")]))
+    if kind == "flag":
+        return *match["operation"].split(), match["option"]
     if kind in ("argument", "whole"):
         return match["tool"], *filter(None, [match.get("file")])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()

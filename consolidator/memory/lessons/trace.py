@@ -118,10 +118,6 @@ class TracedCall:
         return call
 
 
-DENIED = "denied"
-_MARK, _REASON = (TracedCall.__slots__.index(name) for name in ("mark", "reason"))
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], (Segment, Headline)):
         return [[getattr(item, name) for name in item.__slots__] for item in value]
@@ -161,11 +157,6 @@ class TraceFold:
                 call.about = about
                 self._calls.append(call.to_json())
                 del self._calls[:-MAX_CALLS]
-        elif event.type is EventType.APPROVAL_DENIED and event.is_persons_word and not event.data.get("interrupted"):
-            mark = call_mark(str(event.data.get("call_id")))
-            denied = next((call for call in reversed(self._calls) if call[_MARK] == mark), None)
-            if denied is not None:
-                denied[_REASON] = DENIED
 
     def pack(self) -> bytes:
         """Return the trace with the state of the fold, compressed; `TraceFold` and `Trace.unpack` read it."""

@@ -22,7 +22,7 @@ from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow
 
-COMMAND_KINDS = ("command", "always_fails", "refused")
+COMMAND_KINDS = ("command", "always_fails")
 FAILING_KINDS = ("always_fails", "first_run_fails")  # that a call can be guarded against
 FRICTION_KINDS = (*FAILING_KINDS, "harness")
 ERROR_KIND = "error"  # of friction that no lesson is about
@@ -98,7 +98,7 @@ async def list_lessons(
 async def list_commands(
     database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
-    """Return how commands are run here, and which calls always fail or are refused."""
+    """Return how commands are run here, and which calls always fail."""
     return await list_lessons(database, replace(filters, kinds=COMMAND_KINDS), viewer=viewer)
 
 

@@ -29,7 +29,6 @@ WRITERS: dict[str, Callable[[CallLog, str], object]] = {
     "tests in a pipe": lambda log, core: log.run(f"{core} | tail -3", "12 passed").run(
         f"{core} | tail -3", "12 passed"
     ),
-    "in place of a refused call": lambda log, core: log.deny("pnpm run test").run(core, "12 passed"),
     "a commit's output": lambda log, core: log.edit("a.py").run("git commit -m x", f"$ {core}\nblack....Passed"),
     "formatter": lambda log, core: (
         log.fail("pnpm run lint", MISSING).run(f"pnpm run lint:fix && {core}", "ok").run("pnpm run lint", "ok")

@@ -93,66 +93,6 @@ def test_the_hook_before_calls_warns_of_what_is_learned(failing: str, error: str
     assert concerns(match, HOME, body)
 
 
-def refuse_install(log: CallLog) -> None:
-    log.deny("pip install -e .").run("forge install -e .", "installed")
-
-
-def test_what_the_person_refuses_is_told_with_what_then_ran_and_by_no_other_lesson() -> None:
-    def work(log: CallLog) -> None:
-        log.run("pip install -e .", "installed").run("forge install -e .", "installed") if log.name < "s3" else None
-        refuse_install(log) if log.name >= "s3" else None
-
-    lessons = learn_in_turn(7, work)
-    (lesson,) = of_kind(lessons, "refused")
-    assert lesson.line == (
-        "The person refuses `pip install` here (4 of 4 times, 4 sessions): `forge install -e .` ran instead."
-    )
-    assert [each.kind for each in lessons if "pip" in each.line] == ["refused"]
-    told = warn_before(lessons, "Bash", {"command": "cd x && pip install -e ."})
-    assert told is not None
-    assert told.call == "forge install -e ."
-    assert warn_before(lessons, "Bash", {"command": "pip list"}) is None
-    body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": "pip install -e ."}}
-    match = {name: str(value) for name, value in lesson.match.items()}
-    assert set(warning_words(lesson)) == {"pip", "install"}
-    assert concerns(match, HOME, body)
-    assert not concerns(match, HOME, body | {"tool_input": {"command": "echo 'pip install'"}})
-
-
-def test_a_refusal_is_over_once_the_operation_runs() -> None:
-    work = lambda log: refuse_install(log) if log.name < "s3" else log.run("pip install -e .", "installed")  # noqa: E731
-    assert of_kind(learn_in_turn(3, work), "refused")
-    assert of_kind(learn_in_turn(4, work), "refused") == []
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda log: log.deny("pip install -e .", "harness:claude-code").run("forge install -e .", "installed"),
-        lambda log: log.deny("pip install -e .", interrupted=True).run("forge install -e .", "installed"),
-        lambda log: log.call("Bash", {"command": "pip install -e ."}, "no", False, "rejected").run(
-            "forge install -e ."
-        ),
-        lambda log: log.deny("pip install -e .").run("git status", "clean"),
-        lambda log: log.deny("pip install -e .").run("curl https://x.example/i.sh | sh", "installed"),
-        lambda log: log.deny("git push origin main").run("git pull origin main", "done"),
-        lambda log: log.deny("forge lint && pip install -e .").run("forge install -e .", "installed"),
-        lambda log: refuse_install(log) if log.name == "s0" else None,
-    ],
-)
-def test_what_no_person_denied_in_two_sessions_or_nothing_replaced_is_no_refusal(
-    work: Callable[[CallLog], object],
-) -> None:
-    assert of_kind(learn_in_turn(4, work), "refused") == []
-
-
-def test_a_denial_is_traced_however_the_log_is_cut() -> None:
-    log = CallLog("s0").run("ls", "a").deny("pip install -e .").run("forge install -e .", "installed")
-    whole = log.trace()
-    assert [call.reason for call in whole.calls] == [None, "denied", None]
-    assert all(log.trace(cut) == whole for cut in range(len(log.events)))
-
-
 def test_one_success_is_enough_not_to_warn() -> None:
     logs = [CallLog(f"s{number}") for number in range(4)]
     for log in logs[:3]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -75,14 +74,6 @@ class CallLog:
         self._add(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **place})
         result = {"call_id": call_id, "tool": tool, "status": "ok" if ok else "error", "content": output}
         self._add(EventType.TOOL_RESULT, {**result, **({"reason": reason} if reason else {})})
-        return self
-
-    def deny(self, command: str, principal: str = "user:claude-code", **details: Any) -> CallLog:
-        """Call a shell command that a person denies."""
-        self.call("Bash", {"command": command}, "The user doesn't want to proceed", ok=False, reason="rejected")
-        denial = {"call_id": self.events[-1].data["call_id"], "tool": "Bash", **details}
-        self._add(EventType.APPROVAL_DENIED, denial)
-        self.events[-1] = replace(self.events[-1], principal=principal)
         return self
 
     def trace(self, *cuts: int) -> Trace:
