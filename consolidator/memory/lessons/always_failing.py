@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls import tool_kinds
@@ -59,7 +59,7 @@ _NO_ACCESS = re.compile(  # whatever a call is given
 _SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
 _NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
 # What explains more comes first.
-_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "path", "lone", "argument", "whole"]
+_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "path", "argument", "whole"]
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
@@ -68,7 +68,6 @@ MATCH_NAMES = {
     "skill": ("skill",),
     "tool": ("tool",),
     "path": ("path",),
-    "lone": ("program",),
     "argument": ("tool", "argument"),
     "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
@@ -104,8 +103,6 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
                 yield "wrapper", wrapper, segment.program
         if segment.called is not None:
             yield "program", segment.called
-            if is_lone(call.segments):
-                yield "lone", segment.called
         if " " in segment.operation and not segment.script:
             yield "operation", segment.operation
         for option in segment.options:
@@ -130,12 +127,6 @@ def _find_required(call: TracedCall) -> str | None:
     """Return the argument that a failed call of a tool lacks, by its error."""
     names = (name for each in call.headlines for found in _REQUIRES.finditer(each.text) for name in found.groups())
     return next((name for name in names if name and name not in call.given), None)
-
-
-def is_lone(segments: Sequence[Segment]) -> bool:
-    """Whether a line only hands a file to one program: a tool may do that, too."""
-    is_one = len(segments) == 1 and segments[0].program in tool_kinds.INSPECTING_PROGRAMS
-    return is_one and bool(segments[0].paths)
 
 
 def learn_always_failing(history: History) -> list[Lesson]:
@@ -187,9 +178,6 @@ def _is_of_shell(call: TracedCall) -> bool:
 
 def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
     """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
-    if key[0] == "lone":  # a refusal is a rule: once is enough, if the tool that it names then worked
-        tool = _find_tool(failures) if uses.successes == 0 else None
-        return None if tool is None else f"use {tool}"
     if key[0] == "argument" and not _is_always_given(history, *key[1:]):
         return None
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
@@ -271,8 +259,6 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         line = f"{code(names[0])} without {code(names[1])} always fails here ({counts}): give it."
     elif kind == "whole":
         line = f"{code(names[1])} is too large to be read whole: give `offset` and `limit`, or search in it."
-    elif kind == "lone":
-        line = f"{code(names[0])} of a file, alone, is refused here ({counts}): use the {instead} tool."
     elif kind == "wrapper":
         others = _operations_without(history, *names)
         if instead is None and others and any(f.segment is not None and names[0] in f.segment.prefix for f in failures):
@@ -301,21 +287,8 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     )
 
 
-def _find_tool(failures: list[_Failure]) -> str | None:
-    """Return the tool that all refusals name, if it then took the same file."""
-    tools = {failure.call.value for failure in failures}
-    for failure in failures if len(tools) == 1 else ():
-        paths = {path.removeprefix("./") for path in failure.segment.paths} if failure.segment else ()
-        for call in failure.session.calls[failure.position + 1 : failure.position + 3]:
-            if call.ok and call.name in tools and call.path and any(map(call.path.endswith, paths)):
-                return call.name
-    return None
-
-
 def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
-    if key[0] == "lone":
-        return _find_tool(failures)
     if key[0] == "skill":
         return _find_near(key[1], failures)
     is_flag, is_missing = key[0] == "flag", key[0] == "program" and _is_missing(failures)

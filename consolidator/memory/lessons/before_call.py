@@ -45,10 +45,7 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
         return isinstance(given, str) and bool(find_patterns(given))
     if kind == "pkill":
         return is_read_by_shell(given) and ends_own_shell(line)
-    commands = unwrap_shells(split_commands(line))
-    if kind == "lone" and (len(commands) != 1 or ">" in line):
-        return False
-    return any(_is_match(match, words) for words in commands)
+    return any(_is_match(match, words) for words in unwrap_shells(split_commands(line)))
 
 
 def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:
@@ -89,8 +86,6 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
     if kind == "program":
         is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in _RUN_PROGRAMS  # which is there, but for a shell
         return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
-    if kind == "lone":
-        return words[0] == program and any("." in word or "/" in word for word in words[1:])
     begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]

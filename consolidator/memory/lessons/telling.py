@@ -23,7 +23,6 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
-from consolidator.memory.lessons.always_failing import is_lone
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, find_rules
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
@@ -41,8 +40,8 @@ from consolidator.memory.lessons.segments import (
 )
 from consolidator.memory.lessons.trace import (
     NO_MATCHES,
+    NO_SLEEP,
     POWERSHELL,
-    REFUSAL,
     SKILL_TOOLS,
     find_repository,
     name_of,
@@ -78,7 +77,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: s
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
-                if _matches(lesson, segment) and (lesson.match["kind"] != "lone" or is_lone(segments)):
+                if _matches(lesson, segment):
                     return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line, lesson.instead)
@@ -120,16 +119,13 @@ def answer_failure(
         place = place_below(place, project)
     headlines = find_headlines(error, failed.program or name_of(segments))
     keys = {headline.key for headline in headlines}
-    if is_lone(segments) and (refusal := REFUSAL.match(error)) is not None:
-        keys.add(f"use {refusal[1]}")
     return next(_answers_of_shell(all_lessons, failed, line, place, keys, error), None)
 
 
 def _answer_of_rule(lessons: list[Lesson], segments: list[Segment], line: str, error: str) -> Told | None:
     """Return what to make of a call that sleeps first, ends its shell, or that zsh or PowerShell reads otherwise."""
     rules = {lesson.match["shell"]: lesson for lesson in lessons if "shell" in lesson.match}
-    refusal = REFUSAL.match(error)
-    if SLEPT in rules and refusal is not None and refusal[2] and (slept := _SLEEPS_FIRST.match(line)):
+    if SLEPT in rules and NO_SLEEP.match(error) and (slept := _SLEEPS_FIRST.match(line)):
         rest = line[slept.end() :]
         return Told(rules[SLEPT], f"To sleep before a command is refused here: run {code(rest)} alone.", rest)
     if POWERSHELL in rules and NOT_SH.search(error):
@@ -175,7 +171,7 @@ def _answers_of_shell(
     purpose, reason = segment_purpose(failed), headline(error)
     for lesson in lessons:
         is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
-        if is_met and (_matches(lesson, failed) or lesson.match["kind"] == "lone"):
+        if is_met and _matches(lesson, failed):
             yield _told_of(lesson, failed)
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
@@ -308,13 +304,13 @@ def _find_below_another_root(index: dict[str, str], path: str) -> str | None:
 def _matches(lesson: Lesson, segment: Segment) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    program = segment.called if match["kind"] in ("program", "lone") else segment.program
+    program = segment.called if match["kind"] == "program" else segment.program
     if match["kind"] == "program" and missing_command(match["headline"]):
         program = program or segment.runner
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] in ("wrapper", "program", "flag", "lone")
+        match["kind"] in ("wrapper", "program", "flag")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
@@ -323,9 +319,6 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
     """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
-    if lesson.match["kind"] == "lone" and segment.paths:
-        called, path = code(segment.program), code(segment.paths[-1])
-        return Told(lesson, f"{called} of a file, alone, is refused here: use the {lesson.instead} tool for {path}.")
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     if lesson.match["wrapper"] in segment.prefix:  # which brings the program: without it there is none
@@ -359,4 +352,4 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return *match["operation"].split(), match["option"]
     if kind in ("argument", "whole"):
         return match["tool"], *filter(None, [match.get("file")])
-    return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "lone", "skill") else ()
+    return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()

@@ -53,10 +53,7 @@ _BOOKKEEPING = re.compile(
     r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
     r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
 )
-REFUSAL = re.compile(  # by a hook or the client, of a call that did not run: the tool to use, or what is refused
-    r"(?:PreToolUse:\w+ hook error: (?:\[[^\]]*\]: )?|Error: )?Use the (Read|Grep|Glob) tool\b(?=[^\n]{0,300}\Z)"
-    r"|(?:<tool_use_error>)?Blocked: (sleep) \S+ followed by: "
-)
+NO_SLEEP = re.compile(r"(?:<tool_use_error>)?Blocked: sleep \S+ followed by: ")  # by the client
 NO_MATCHES, POWERSHELL = "shell: no matches found", "shell: powershell"
 KILLED_SHELL, SPARED_SHELL = "pkill", "pkill spared"
 NOT_MATCHED = "to replace not found"  # what an edit says whose old text is not in the file
@@ -94,8 +91,8 @@ class TracedCall:
     checks: list[str] = field(default_factory=list)  # commands that a commit ran
     echoed: str | None = None  # what a task runner printed that it runs
     # Of `gh`: the repository; of a file tool: "tab+1" where a call shows that each line of a failed edit's old text
-    # lacked a tab, "tab+0" where it shows no such thing; of a refused call: what `REFUSAL` says; `KILLED_SHELL` where a
-    # line ended its own shell, `SPARED_SHELL` where it did not though its pattern matches the line.
+    # lacked a tab, "tab+0" where it shows no such thing; "sleep" of a call that was refused for that; `KILLED_SHELL`
+    # where a line ended its own shell, `SPARED_SHELL` where it did not though its pattern matches the line.
     value: str | None = None
     at: str = ""  # ISO 8601
     seconds: float | None = None
@@ -260,7 +257,7 @@ class TraceFold:
             text = self._redact(truncate_middle(text, _REDACTED))
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
-            traced.value = refusal[refusal.lastindex or 0] if (refusal := REFUSAL.match(text)) else None
+            traced.value = "sleep" if NO_SLEEP.match(text) else None
         elif traced.ok and acting:
             traced.printed = hash_printed(text)
         if has_ended or (may_end and traced.ok and not call.is_unseen and ends_own_shell(line)):
