@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,22 +25,17 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.operation import failed_symbol
-from consolidator.memory.calls.symbols import shell_command, tool_symbol
+from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.call_edit import CallEdit, split_line
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import error_names, mask_line, masked_values
+from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_form import FixForm, acts_once, call_texts, first_command
-from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_colours, strip_invisible
 
 MAX_SHOWN, MAX_ERROR = 300, 120  # characters of a call, and of an error
 MAX_REPEATED = 4000  # of a call that is to be made again as it was
 MAX_LINKED = 20  # commands of a line that are read by themselves
-MIN_SESSIONS = 2  # in which one name took the place of others
-_TAKES_VALUE = re.compile(r"\s(?:--\w[\w-]*|-[a-hj-su-zA-Z])$")  # an option before a value of its own, as it seems
-_RELIED_ON = re.compile(r"(?i)prod|live|main|master|staging|release")
-_NAME = re.compile(r"[A-Za-z]\w*(?:-\w+)*")  # no path, address or option
 _FILE = re.compile(r"['\"]?[\w-]+\.[A-Za-z]\w*['\"]?")
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
@@ -102,16 +97,13 @@ class Suggestion:
 
 def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
     """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
-    fixes = [*solution["fixes"]]
+    fixes = solution["fixes"]
     line = headline(error)
-    if failed is not None and (constant := _find_constant(fixes, line, failed, error)) is not None:
-        fixes.append(constant)
     texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
     directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
     seen = strip_colours(error)
     is_plain = strip_invisible(seen) == seen  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        number %= len(solution["fixes"])
         if not (is_plain and fix["confirmed"] and "words" in (fix.get("form") or {})):  # not of an older memory
             continue
         form = FixForm.from_json(fix["form"])
@@ -153,42 +145,6 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
-
-
-def _find_constant(fixes: Sequence[dict[str, Any]], line: str, failed: FailedCall, error: str) -> dict[str, Any] | None:
-    """Return as a fix the one name that took the place of several, in several sessions: in that of another, too.
-
-    That is, of the one value that an error of something that is not there names, in a call that did the same. None
-    where another name did so, for a value that shares no word with the name, as it may mean another thing, for an
-    option's value, and for a name that people rely on: a call that was meant for less is not led there.
-    """
-    forms = [
-        (fix, FixForm.from_json(fix["form"]).edit) for fix in fixes if (fix.get("form") or {}).get("kind") == "edit"
-    ]
-    replaced = [(fix, edit) for fix, edit in forms if edit is not None and edit.is_replacement]
-    sessions = {proof["session_id"] for fix, _ in replaced for proof in fix["evidence"]}
-    names = {edit.new for _, edit in replaced if all(map(_NAME.fullmatch, edit.new))}
-    values = [value for kind, value in masked_values(line) if kind != "name"]
-    is_constant = len(names) == 1 == len({edit.new for _, edit in replaced}) < len({edit.old for _, edit in replaced})
-    if not is_constant or len(sessions) < MIN_SESSIONS or len(values) != 1 or not NOT_THERE.search(line):
-        return None
-    (new,) = names
-    if values[0] in new or any(map(_RELIED_ON.search, new)) or not _words_in(values[0]) & _words_in(new[0]):
-        return None  # it is gone, too, or another thing
-
-    before, is_word, _ = f" {shell_command(failed.tool, failed.arguments) or ''} ".partition(f" {values[0]} ")
-    if not is_word or _TAKES_VALUE.search(before):
-        return None
-    operations = {tool_symbol(failed.tool, {"command": fix["resolving"]}) for fix, _ in replaced}
-    if failed_symbol(failed.tool, failed.arguments, error) not in operations:
-        return None
-    form = FixForm("edit", None, new, (values[0],)).to_json()
-    counts = {name: sum(fix[name] for fix, _ in replaced) for name in ("worked", "tried")}
-    return {**replaced[0][0], **counts, "form": form, "confirmed": True, "sessions": len(sessions)}
-
-
-def _words_in(name: str) -> set[str]:
-    return set(re.findall(r"[a-z]{2,}", name.lower()))
 
 
 def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:

@@ -20,7 +20,6 @@ from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
-    is_check,
     is_substitute,
     match_operations,
 )
@@ -34,8 +33,6 @@ _GIT_SAYS = re.compile(
 )
 _NOT_PERMITTED = re.compile(r"\bE(?:PERM|ACCES)\b|not permitted|permission denied|read-only file", re.IGNORECASE)
 _FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
-_LEAVES_OUT = re.compile(r"\s--(?:skip|ignore|exclude|deselect)\b|\s-k[ =]?['\"]?not\b")
-_IS_PLACE = re.compile(r"[/=]|\.\w+$|^\.+$")  # a file, a folder, a setting: no name of a test
 _EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
 _REASONS = (
     ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
@@ -114,8 +111,6 @@ def grade_resolution(
     if guards.leaves_sandbox(later.call.arguments) and _NOT_PERMITTED.search(record.headline):
         return ResolutionGrade.NONE  # that is the cure, whatever else the call does otherwise
     match = later.match(record, failing)
-    if match and _leaves_out(record, failing, arguments.get("command", ""), later):
-        return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
     if match is OperationMatch.WEAK:
@@ -135,18 +130,6 @@ def _is_renamed(record: ErrorRecord, failing: Operation, line: str, later: Later
         return False
     later_line = shell_command(later.call.tool, later.call.arguments) or ""
     return any(edit.is_replacement for edit in find_edits(line, later_line, record.symbol, record.headline))
-
-
-def _leaves_out(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:
-    """Whether a later run of a check leaves out, or may leave out, what failed: its success says nothing of that."""
-    if not is_check(failing):
-        return False
-    later_line = shell_command(later.call.tool, later.call.arguments) or ""
-    if len(_LEAVES_OUT.findall(later_line)) > len(_LEAVES_OUT.findall(line)):
-        return True
-    chosen = [word for word in later.operations[0].operands if not _IS_PLACE.search(word)]
-    named = f"{record.headline}\n{record.quote}"
-    return not failing.operands and bool(chosen) and not any(word in named for word in chosen)
 
 
 def is_refused_commit(record: ErrorRecord) -> bool:

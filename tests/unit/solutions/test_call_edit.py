@@ -8,7 +8,6 @@ import pytest
 
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.solutions.call_edit import MAX_LINE, CallEdit, find_edits
-from consolidator.memory.solutions.fix_suggestion import answer_line
 from tests.unit.solutions.test_fix_form import CallSpec, learn, shell_call, suggest
 
 BODY = "Readers asked for the new shelf (and for its labels). " * 11
@@ -58,33 +57,6 @@ def test_a_word_that_the_error_names_is_replaced_whatever_else_the_call_does() -
     told = suggest(learn(*cases), error, "Bash", command="docker restart shop && echo done")
     assert told.text == "run `docker restart shop-web-1`"
     assert suggest(learn(*cases), NO_CONTAINER.format("cellar"), "Bash", command="docker restart cellar").tool is None
-
-
-def test_the_one_name_that_took_the_place_of_several_takes_that_of_another_too() -> None:
-    def guess(name: str, right: str = "shop-web-1") -> list[CallSpec]:
-        return mend(f"docker exec {name} ls", NO_CONTAINER.format(name), f"docker exec {right} ls")
-
-    solution = learn(guess("shop-1"), guess("shop-1"), guess("store_1"))
-    error = NO_CONTAINER.format("shop-dev")
-    told = suggest(solution, error, "Bash", command="docker exec shop-dev env")
-    assert told.text == "run `docker exec shop-web-1 env`"
-    for command in ("docker kill shop-dev", "docker exec billing-dev env"):
-        other = NO_CONTAINER.format(command.split()[2])
-        assert suggest(solution, other, "Bash", command=command).tool is None
-    assert "worked in 3 of 3, in 2 sessions)" in answer_line(solution, told, error)
-    gone = suggest(solution, NO_CONTAINER.format("shop-web-1"), "Bash", command="docker exec shop-web-1 env")
-    assert gone.tool is None
-    for others in (
-        [guess("shop-1")],  # one name
-        [guess("store_1", "db-2")],  # another took its place
-    ):
-        few = learn(guess("shop-1"), guess("shop-1"), *others)
-        assert suggest(few, error, "Bash", command="docker exec shop-dev env").tool is None
-    address = learn(*(guess(name, "evil.example") for name in ("shop-1", "shop-1", "store_1")))
-    assert suggest(address, error, "Bash", command="docker exec shop-dev env").tool is None
-    assert suggest(solution, error, "Bash", command="docker exec -u shop-dev web env").tool is None  # of an option
-    relied_on = learn(*(guess(name, "shop-prod") for name in ("shop-1", "shop-1", "store_1")))
-    assert suggest(relied_on, error, "Bash", command="docker exec shop-dev env").tool is None
 
 
 def test_another_name_for_what_is_not_there_resolves_the_error() -> None:

@@ -624,19 +624,6 @@ def test_a_check_mends_nothing() -> None:
     assert session[failing].status == "open"
 
 
-@pytest.mark.parametrize(
-    "narrower",
-    ["cargo test -- --skip config::env", "cargo test models::book", "cargo test --exclude config"],
-)
-def test_a_run_that_leaves_out_what_failed_is_no_cure(narrower: str) -> None:
-    session = TrackedSession()
-    failing = session.run_failing("cargo test 2>&1", "Exit code 101\nerror: test config::env::reads failed")
-    session.run_shell(narrower)
-    assert session[failing].status == "open"
-    resolver = session.run_shell("cargo test config::env")
-    assert session[failing].resolver_index == resolver
-
-
 def test_a_program_that_could_not_be_found_is_a_missing_command() -> None:
     session = TrackedSession()
     failing = session.run_failing("docker compose ps", "The command 'docker' could not be found in this distro.")
