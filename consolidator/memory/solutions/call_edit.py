@@ -61,12 +61,7 @@ class CallEdit(NamedTuple):
     @property
     def is_replacement(self) -> bool:
         """Whether it is a word in place of another one."""
-        return len(self.old) == len(self.new) and not self._joins
-
-    @property
-    def _joins(self) -> bool:
-        """Whether an option's value is joined to it."""
-        return " ".join(self.new) == f"{' '.join(self.old)}="
+        return len(self.old) == len(self.new)
 
     def _changed(self) -> tuple[str, str]:
         """Return the words, without the one after which something is added."""
@@ -74,9 +69,9 @@ class CallEdit(NamedTuple):
         return " ".join(self.old[shared:]), " ".join(self.new[shared:])
 
     def is_named(self, error: str) -> bool:
-        """Whether an error's text names the option, or one of two words, or is about an argument that was joined."""
-        names = [_unquote(word).rstrip("=") for text in self._changed() for word in text.split()]
-        return (self._joins and "argument" in error) or any(
+        """Whether an error's text names the option, or one of two words."""
+        names = [_unquote(word) for text in self._changed() for word in text.split()]
+        return any(
             re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error)
             for name in names
             if self.is_replacement or name.startswith("-")
@@ -85,8 +80,6 @@ class CallEdit(NamedTuple):
     def describe(self) -> str:
         """Return what the same call has otherwise, for people and agents."""
         old, new = self._changed()
-        if self._joins:
-            return f"with `{new}…` in place of `{old} …`"
         if not old or not new:
             return f"with `{new}`" if new else f"without `{old}`"
         return f"with `{new}` in place of `{old}`"
@@ -111,8 +104,7 @@ class CallEdit(NamedTuple):
             place = self._find_place([word.text for word in words])
             if place is None:
                 continue
-            rest = words[place.stop].start if self._joins else words[place.stop - 1].end
-            text = "".join(f" {word}" for word in self.new) + line[rest:end] + text
+            text = "".join(f" {word}" for word in self.new) + line[words[place.stop - 1].end : end] + text
             end = words[place.start - 1].end
         return line[pipeline.start : end] + text if end != pipeline.end or text else None
 
@@ -124,8 +116,7 @@ class CallEdit(NamedTuple):
         starts = (n for n in range(1, len(words) - size + 1) if tuple(words[n : n + size]) == self.old)
         start = next(starts, None)
         is_done = size < len(self.new) and self.new[-1] in words
-        is_other = start is None or is_done or (self._joins and start + size == len(words))
-        return None if start is None or is_other else range(start, start + size)
+        return None if start is None or is_done else range(start, start + size)
 
 
 def split_line(line: str) -> list[str]:
@@ -173,11 +164,6 @@ def _read_edits(failed: Sequence[str], worked: Sequence[str], place: Sequence[in
     gone, added = tuple(failed[start:end]), tuple(worked[start_worked:end_worked])
     if start == 0:
         return []
-    if added and len(gone) == 2 * len(added):
-        options = [option for option in gone[::2] if _OPTION.fullmatch(option)]
-        joined = [f"{option}={_unquote(value)}" for option, value in zip(options, gone[1::2], strict=False)]
-        if joined == [*map(_unquote, added)]:
-            return [CallEdit((option,), (f"{option}=",)) for option in options]
     if any(len(word) > MAX_WORD or _TEXT in word for word in gone + added):
         return []
     if gone and added:

@@ -1,4 +1,4 @@
-"""A fix that is an edit of the failed call: an option added or left out, a word replaced, a value joined to it."""
+"""A fix that is an edit of the failed call: an option added or left out, a word replaced."""
 
 from __future__ import annotations
 
@@ -70,13 +70,6 @@ def test_another_name_for_what_is_not_there_resolves_the_error() -> None:
     assert told.text == "run `docker restart web-1`"
     other = mend("docker restart shop", "Error: the daemon is busy", "docker restart web-1")
     assert learn(other)["status"] == "unsolved"
-
-
-def test_a_value_is_joined_to_its_option() -> None:
-    error = "error: unexpected argument '- ' found"
-    case = mend("shelf push x --body '- a (b)'", error, "shelf push x --body='- a (b)'")
-    told = suggest(learn(case), error, "Bash", command="shelf push y --body '- it is c' --quick")
-    assert told.text == "run `shelf push y --body='- it is c' --quick`"
 
 
 def test_a_check_after_what_mended_it_is_no_part_of_the_form() -> None:
