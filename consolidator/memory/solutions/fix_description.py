@@ -66,8 +66,6 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
         is_elsewhere = directory is not None and directory != record.directory
         prefix = f"cd {shorten_paths(directory)} && " if directory is not None and is_elsewhere else ""
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"
-    if record.operation in ("read", "edit") and _short_path(record.failing) != _short_path(resolving):
-        return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
     if record.operation == "edit":
         return _OTHER_TEXT
     changed = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
