@@ -155,8 +155,7 @@ def _first_runs(history: History) -> Iterator[Lesson]:
         is_frequent = len(cases) >= max(MIN_FIRST_FAILS, MIN_FIRST_SHARE * len(runs[operation]))
         if not is_frequent or mended[operation].total() < MIN_MENDED_SHARE * len(cases):
             continue
-        own = [cure for cure in mended[operation] if operation.split(" ", 1)[0] in cure.split()]  # of the same program
-        cure = most_common(Counter({cure: mended[operation][cure] for cure in own}) if own else mended[operation])
+        cure = most_common(mended[operation])
         yield cases.build_lesson(
             "first_run_fails",
             operation,

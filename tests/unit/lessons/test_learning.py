@@ -690,18 +690,6 @@ def test_a_check_that_fails_is_answered_with_the_command_that_mends_it() -> None
     assert answer_failure(lessons, "Bash", lint, "bash: pnpm: command not found") is None
 
 
-def test_a_formatter_of_the_same_program_mends_what_it_checks() -> None:
-    def write(log: CallLog) -> None:
-        log.edit("src/a.rs").fail("shoptool fmt --check", "Diff in src/a.rs:1").run("cargo fmt", "ok")
-
-    def write_own(log: CallLog) -> None:
-        log.edit("src/a.rs").fail("shoptool fmt --check", "Diff in src/a.rs:1")
-        log.run("shoptool fmt" if log.name in ("s0", "s1") else "cargo fmt", "ok")
-
-    assert "run `cargo fmt` after" in of_kind(learn(5, write), "first_run_fails")[0].line  # no other mended it
-    assert "run `shoptool fmt` after" in of_kind(learn(5, write_own), "first_run_fails")[0].line
-
-
 def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:
     line = of_kind(learn(4, lint_then_fix), "first_run_fails")[0].line
     assert line.startswith(
