@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.blame import named_words
-from consolidator.memory.calls.directory import is_absolute, plain_path
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.lessons.harm import quote_reason
@@ -32,9 +31,6 @@ MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
-MAX_LATER_READS = 12  # calls within which the same file is read elsewhere
-MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
-_MISSING = "no such file"
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _SPEAKER = re.compile(r"^(?:\S+: )?<value>: (?=(?:error|fatal)\b)")  # a script's own file
@@ -59,7 +55,7 @@ _NO_ACCESS = re.compile(  # whatever a call is given
 _SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
 _NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
 # What explains more comes first.
-_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "path", "argument", "whole"]
+_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "argument", "whole"]
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
@@ -67,7 +63,6 @@ MATCH_NAMES = {
     "flag": ("operation", "option"),
     "skill": ("skill",),
     "tool": ("tool",),
-    "path": ("path",),
     "argument": ("tool", "argument"),
     "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
@@ -109,16 +104,10 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "flag", segment.operation, option
     elif call.kind == "skill":
         yield "skill", call.name
-    elif call.kind in ("read", "search") and call.path:
-        path = session.relative(call.path) or "."
+    elif call.kind == "read" and (path := session.relative(call.path)):
         is_too_large = any(_TOO_LARGE.search(headline.text) for headline in call.headlines)
-        if call.kind == "read" and is_inside(path) and {*_OF_PART}.isdisjoint(call.given) and (call.ok or is_too_large):
+        if is_inside(path) and {*_OF_PART}.isdisjoint(call.given) and (call.ok or is_too_large):
             yield "whole", call.name, path
-        parts = path.split("/") if is_absolute(path) else []  # where a file of the project is, its index tells
-        for depth in range(2, len(parts) + 1):
-            folder = "/".join(parts[:depth])
-            if not f"{session.base}/".startswith(f"{folder}/"):  # outside the project, what leads to it is there
-                yield "path", folder
     elif call.kind == "tool" and (name := _find_required(call)) is not None:
         yield "argument", call.name, name
 
@@ -183,23 +172,18 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
     if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
-    needed_sessions = {"path": MIN_PATH_SESSIONS, "whole": 1, "tool": 1}.get(key[0], MIN_SESSIONS)
+    needed_sessions = 1 if key[0] in ("whole", "tool") else MIN_SESSIONS
     if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
         needed_sessions = 1  # the same words with another program worked
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
         return None
-    if key[0] == "path" and not _is_wrong_root(key[1], failures):
-        return None
     counts: Counter[str] = Counter()
     for failure in failures:
         reasons = history.reasons(failure.call)
-        if key[0] == "path":  # which tool looked for it does not matter
-            counts.update({_MISSING for headline in reasons if NO_FILE.search(headline.text)})
-        else:
-            reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-            says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": _NO_TOOL}.get(key[0])
-            is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
-            counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
+        reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
+        says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": _NO_TOOL}.get(key[0])
+        is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
+        counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():
         return None
     headline = most_common(counts)
@@ -253,8 +237,6 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} failed){cure}."
     elif kind == "tool":
         line = f"There is no tool {code(names[0])} here ({len(failures)} of {len(failures)} failed)."
-    elif kind == "path":  # without its name, which leads out of the project, and each checkout has a root of its own
-        line = f"Files are looked for under a wrong root ({counts}): their paths begin with the session's own folder."
     elif kind == "argument":
         line = f"{code(names[0])} without {code(names[1])} always fails here ({counts}): give it."
     elif kind == "whole":
@@ -282,7 +264,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
             **({"argument": " or ".join(_OF_PART)} if kind == "whole" else {}),
             **dict(zip(MATCH_NAMES[kind], names, strict=True)),
         },
-        warns=kind == "whole" or (uses.successes == 0 and kind not in ("path", "tool")),
+        warns=kind == "whole" or (uses.successes == 0 and kind != "tool"),
         starts=kind != "whole",
     )
 
@@ -381,14 +363,3 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
             if segment.bare_call is not None and not segment.is_hostile
         )
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
-
-
-def _is_wrong_root(folder: str, failures: list[_Failure]) -> bool:
-    """Whether what was looked for in a folder was mostly in the session's own, at the same place."""
-    there: list[_Failure] = []
-    for failure in failures:
-        own = (failure.session.base or "") + plain_path(failure.call.path or "")[len(folder) :]
-        later = failure.session.calls[failure.position + 1 : failure.position + 1 + MAX_LATER_READS]
-        if any(call.ok and call.kind in ("read", "search") and plain_path(call.path or "") == own for call in later):
-            there.append(failure)
-    return len(there) >= MIN_INSTEAD * len(failures) and len({f.session.root for f in there}) >= MIN_SESSIONS

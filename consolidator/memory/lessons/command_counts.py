@@ -26,7 +26,7 @@ from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 2  # in which a command worked
 HOME_SHARE = 0.9
-MAX_FOLDERS, MIN_FOLDER_USES = 3, 2  # in which a program works; of the project's own, where it failed
+MAX_FOLDERS = 3  # in which a program works
 MIN_TARGET_SESSIONS = 3  # that name the same files: these are no one change's
 MAX_USUAL_CALL, MAX_CALL_OF_FILES = 100, 60  # characters
 MIN_PARENT_DEPTH = 2  # folders above one that is seen from beside it: whoever's homes lie in one are others
@@ -60,7 +60,6 @@ class CountedCommand:
     calls: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))  # roots, by head
     hostile: list[str] = field(default_factory=list)  # calls in lines that are told to nobody
     places: Counter[str] = field(default_factory=Counter)  # where it worked; outside the project the whole path
-    failed_places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
     def figures(self, *more: str) -> str:
@@ -114,12 +113,6 @@ class CountedCommand:
         if not self.is_script and not any(map(is_absolute, self.known_places)):
             return True
         return self.home is not None and name_harm(seen_from(self.home, project)) is None
-
-    @property
-    def nowhere(self) -> str:
-        """That it never worked in the project's own directory, where it was tried."""
-        is_never = any(self.homes) and not self.places[""] and self.failed_places[""] >= MIN_FOLDER_USES
-        return f", never in the project root (0 of {self.failed_places['']})" if is_never else ""
 
     @property
     def head(self) -> str:
@@ -290,7 +283,6 @@ def count_commands(history: History) -> dict[Name, CountedCommand]:
                     command.seconds.append(call.seconds)
             elif all(wrapper in TRANSPARENT_WRAPPERS or wrapper in segment.prefix for wrapper in segment.wrappers):
                 command.failed += 1
-                command.failed_places.update(_places(session, call, segment))
     return commands
 
 

@@ -87,8 +87,7 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         yield command.worked.build_lesson(
             "command",
             purpose,
-            f"{title}: {code(command.shown_call)}{command.where(project)}{command.figures(lasting, once)}"
-            f"{command.nowhere}{also}.",
+            f"{title}: {code(command.shown_call)}{command.where(project)}{command.figures(lasting, once)}{also}.",
             1.5 * sessions,
             failures=command.failed,
             successes=len(command.worked),

@@ -262,7 +262,7 @@ def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
 
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, project: str | None = None) -> Iterator[Told]:
-    """Yield where a file is that was looked for in another folder, under another root, or with another ending."""
+    """Yield where a file is that was looked for in another folder, or under another root."""
     if not paths or not NO_FILE.search(error):
         return
     for lesson in lessons:
@@ -270,7 +270,7 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
         for path in (plain_path(path, project) for path in paths):
             name = path.rstrip("/").rsplit("/", 1)[-1]
             below = path_below(path, project)
-            place = index.get(name) or _find_other_ending(index, path) or _find_below_another_root(index, below)
+            place = index.get(name)
             has_place = place is not None and f"/{path}".endswith(f"/{place}")
             is_of_other_tree = is_absolute(below) and "/." in below  # as of ~/.claude/skills
             if place in (None, below) or (has_place and not project) or is_of_other_tree:
@@ -279,26 +279,6 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str, projec
                 yield Told(lesson, f"{code(name)} is at {code(f'{project}/{place}')}.", f"{project}/{place}")
             else:
                 yield Told(lesson, f"{code(name)} is at {code(place)} in this project.", place)
-    for lesson in lessons:
-        root = str(lesson.match.get("path"))
-        moved = [plain_path(path)[len(root) :] for path in paths if plain_path(path).startswith(f"{root}/")]
-        if project and moved:
-            yield Told(
-                lesson, f"The project is in {code(project)}: try {code(project + moved[0])}.", project + moved[0]
-            )
-
-
-def _find_other_ending(index: dict[str, str], path: str) -> str | None:
-    """Return the file of the same folder and name with another ending: `x.yaml` for `x.yml`."""
-    stem = path.rpartition(".")[0]
-    places = [place for place in index.values() if stem and f"/{stem}".endswith("/" + place.rpartition(".")[0])]
-    return places[0] if len(places) == 1 else None
-
-
-def _find_below_another_root(index: dict[str, str], path: str) -> str | None:
-    """Return the file of a name that several have, if a path outside the project ends in all of its own."""
-    ends = (path.split("/", depth)[-1] for depth in range(1, path.count("/"))) if is_absolute(path) else ()
-    return next((index[end] for end in ends if end in index), None)
 
 
 def _matches(lesson: Lesson, segment: Segment) -> bool:
@@ -310,7 +290,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] in ("wrapper", "program", "flag")
+        match["kind"] in ("wrapper", "program", "flag", "operation")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
