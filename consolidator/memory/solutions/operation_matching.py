@@ -95,6 +95,14 @@ def is_substitute(failing: Operation, later: Operation) -> bool:
     return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
+def is_about_another(failing: Operation, later: Operation) -> bool:
+    """Whether two commands of one program are given different things, and neither all that the other is."""
+    gone, added = (
+        {*mine} - {*others} for mine, others in ((failing.operands, later.operands), (later.operands, failing.operands))
+    )
+    return failing.kind == "shell" and bool(gone) and bool(added) and not operands_overlap(gone, added)
+
+
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether two calls act on one thing: the same word, or a path and its end."""
     second_list = list(second)
