@@ -25,6 +25,7 @@ MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the base
 _SPAN = re.compile(r"`([^`\n]+)`")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
+_WORDS = re.compile(r"[\s;&|()]+")
 _PATTERN = re.compile(r"[*?\[{~]")
 _PLACE = re.compile(r"`([^`]+)` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
 _CUT = re.compile(r" \S*…\S*")
@@ -99,7 +100,7 @@ def _newly_quoted(span: str, failed: Call) -> set[str]:
 
 
 def _is_bare(word: str, line: str) -> bool:
-    return word in re.split(r"[\s;&|()]+", _QUOTED.sub("_", line))
+    return word in _WORDS.split(_QUOTED.sub("_", line))
 
 
 def _describe(segment: Segment) -> tuple[object, ...]:
@@ -120,6 +121,8 @@ def judge_failure(told: Sequence[str], session: ReplayedSession, position: int) 
     if told == [BY_HAND] or all(_words(span) == _words(failed.command) for span in told):
         is_edited = works is not None and any(call.tool in EDITS for call in later[:works])
         return "not tried" if works is None else "right" if is_edited is (told == [BY_HAND]) else "wrong"
+    if any(_only_quotes(span, failed) for span in told):
+        return "too late" if _was_mended(told, session, position) else "right"
     worked = [_words(call.command) for call in later if call.outcome == "ok" and _words(call.command)]
     told = [
         span
@@ -130,7 +133,7 @@ def judge_failure(told: Sequence[str], session: ReplayedSession, position: int) 
     is_mended = works is not None and any(
         n < works and not any(call.tool in EDITS for call in later[n:works]) for n in made
     )
-    if is_mended or any(later[n].outcome == "ok" for n in made) or any(_only_quotes(span, failed) for span in told):
+    if is_mended or any(later[n].outcome == "ok" for n in made):
         return "too late" if _was_mended(told, session, position) else "right"
     error = masked_line(failed.text)
     if any(later[n].failed and masked_line(later[n].text) != error for n in made):
@@ -145,8 +148,12 @@ def _works_again(call: Call, failed: Call) -> bool:
     if failed.command is None:
         names = _file_names(failed)
         return not names or not names.isdisjoint(_file_names(call))
-    operations = {each.operation for each in failed.segments}
-    return bool((operations - READS or operations) & {each.operation for each in call.segments})
+    return any(
+        each.operation == other.operation
+        and (each.operation not in READS or ({*each.words} - each.flags) & {*other.words})
+        for each in failed.segments
+        for other in call.segments
+    )
 
 
 def _file_names(call: Call) -> set[str]:
@@ -158,7 +165,7 @@ def _only_quotes(span: str, failed: Call) -> bool:
     """Whether a call is the failed one with what zsh did not take in quotes: that is right as zsh reads it."""
     line = failed.command or ""
     refused = {match[1] or f"={match[2]}" for match in _NOT_TAKEN.finditer(failed.text)}
-    quoted = {word for word in line.split() if word not in span.split()}
+    quoted = {word for word in _WORDS.split(line) if word not in _WORDS.split(span)}
     return _unquote(span) == _unquote(line) and any(word in refused or word[1:] in refused for word in quoted)
 
 

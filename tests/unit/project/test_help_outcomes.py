@@ -104,6 +104,8 @@ def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     other = replace(refused, text="grep: src: Is a directory")
     assert judge_failure(told, session(other, call("grep -rn main src --include=*.py")), 0) == "wrong"
     assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+    parted = call("cat a; echo ===; cat b", "failed", "text of a\n(eval):1: == not found")
+    assert judge_failure(["cat a; echo '==='; cat b"], session(parted), 0) == "right"
 
 
 def test_the_folder_of_a_call_that_is_cut_is_no_call() -> None:
