@@ -58,6 +58,8 @@ def test_what_was_told_is_right_if_the_failed_call_worked_after_it_though_anothe
     assert judge_failure(["pnpm run format"], session(failed, both, edit, again), 0) == "another error"
     assert judge_failure(["pnpm run format"], session(failed, edit, again), 0) == "wrong"
     assert judge_failure([BY_HAND], session(failed, edit, again), 0) == "right"
+    other = call("npx @acme/shop format --write a.ts")
+    assert judge_failure(["pnpm run format"], session(failed, other, edit), 0) == "right"
 
 
 def test_an_option_is_the_same_with_its_value_joined_to_it() -> None:
