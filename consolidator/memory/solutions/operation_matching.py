@@ -95,12 +95,12 @@ def is_substitute(failing: Operation, later: Operation) -> bool:
     return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
-def is_about_another(failing: Operation, later: Operation) -> bool:
-    """Whether two commands of one program are given different things, and neither all that the other is."""
-    gone, added = (
-        {*mine} - {*others} for mine, others in ((failing.operands, later.operands), (later.operands, failing.operands))
+def is_other_work(failing: Operation, later: Iterable[Operation]) -> bool:
+    """Whether all commands of the failed one's program are given other things, and none all that it was given."""
+    mine, given = {*failing.operands}, [{*each.operands} for each in later if match_operations(failing, each)]
+    return (failing.kind == "shell" and bool(given)) and all(
+        mine - others and others - mine and not operands_overlap(mine - others, others - mine) for others in given
     )
-    return failing.kind == "shell" and bool(gone) and bool(added) and not operands_overlap(gone, added)
 
 
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:

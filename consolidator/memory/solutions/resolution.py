@@ -20,8 +20,8 @@ from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
-    is_about_another,
     is_check,
+    is_other_work,
     is_substitute,
     match_operations,
 )
@@ -115,10 +115,10 @@ def grade_resolution(
     if guards.leaves_sandbox(later.call.arguments) and _NOT_PERMITTED.search(record.headline):
         return ResolutionGrade.NONE  # that is the cure, whatever else the call does otherwise
     match = later.match(record, failing)
-    distance = later.call.index - record.index
+    distance, missing = later.call.index - record.index, missing_command(record.headline)
     if match and _leaves_out(record, failing, arguments.get("command", ""), later):
         return ResolutionGrade.NONE
-    if match and distance > RENAME_WINDOW and _is_routine(failing, later):
+    if missing is None and distance > RENAME_WINDOW and is_other_work(failing, later.operations):
         return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
@@ -126,16 +126,10 @@ def grade_resolution(
         return ResolutionGrade.PART
     if distance <= RENAME_WINDOW and _is_renamed(record, failing, arguments.get("command", ""), later):
         return ResolutionGrade.PART
-    is_missing = distance <= SUBSTITUTE_WINDOW and missing_command(record.headline) == failing.program
-    if is_missing and is_substitute(failing, later.operations[0]):
+    is_near = distance <= SUBSTITUTE_WINDOW and missing == failing.program
+    if is_near and is_substitute(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
-
-
-def _is_routine(failing: Operation, later: LaterCall) -> bool:
-    """Whether a call runs the failed one's program on something else alone: long after it, that is other work."""
-    matching = [each for each in later.operations if match_operations(failing, each)]
-    return bool(matching) and all(is_about_another(failing, each) for each in matching)
 
 
 def _is_renamed(record: ErrorRecord, failing: Operation, line: str, later: LaterCall) -> bool:

@@ -104,6 +104,15 @@ def test_the_same_program_on_something_else_mends_nothing_unless_it_is_run_at_on
     assert session[failing].status == "resolved"
 
 
+def test_a_program_that_was_missing_is_there_whatever_it_is_given_later() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("crane show harbour/north", "bash: crane: command not found")
+    for number in range(8):
+        session.run_shell(f"ls part{number}")
+    session.run_shell("crane show yard/south")
+    assert session[failing].status == "resolved"
+
+
 def test_another_program_near_by_on_the_same_operand_is_a_substitute() -> None:
     session = TrackedSession()
     failing = session.run_failing("tree /app/lib -L 3", "zsh: command not found: tree")
