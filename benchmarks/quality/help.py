@@ -31,6 +31,7 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality import product_runs
 from benchmarks.quality.help_outcomes import (
+    BY_HAND,
     VERDICTS,
     Baseline,
     describe_arguments,
@@ -219,6 +220,8 @@ class _SessionReplay:
         if carried is None and isinstance(answer.fix.get("tool"), str):
             arguments = answer.fix.get("arguments")
             carried = shell_command(answer.fix["tool"], arguments) or (arguments and describe_arguments(arguments))
+        if not carried and BY_HAND in answer.block.text:
+            return [BY_HAND]
         calls = [str(carried)] if carried else named_calls(answer.block.text, call)
         place = named_directory(answer.block.text, self._session.directory)
         folder = None if place is None else shlex.quote(plain_path(f"{self._session.directory}/{place}"))

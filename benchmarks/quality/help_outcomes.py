@@ -1,7 +1,8 @@
 """Judge what an agent was told of a call by what its session then did, and answer failures as a baseline would.
 
-Pure. What was told is right if the call that it names is among those that worked next; the judge reads operations by
-rules of its own, so that it does not share the mistakes of what it judges.
+Pure. What was told is right if the call that it names is among those that worked next. That an agent went on otherwise
+shows that it was wrong only where that mended the failure. The judge reads operations by rules of its own, so that it
+does not share the mistakes of what it judges.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from benchmarks.quality.replayed_sessions import READS, Call, ReplayedSession, Segment, is_path, parse_segments
+from consolidator.memory.calls.shell_programs import word_set
 
-Verdict = Literal["right", "another error", "wrong", "too late", "names no call"]
-VERDICTS: tuple[Verdict, ...] = ("right", "too late", "another error", "wrong", "names no call")
+Verdict = Literal["right", "another error", "wrong", "too late", "not tried", "names no call"]
+VERDICTS: tuple[Verdict, ...] = ("right", "too late", "another error", "wrong", "not tried", "names no call")
+BY_HAND = "by hand"  # what is told in place of a call
 LATER_CALLS = 12  # after a failure, among which is what worked
 MIN_SESSIONS = 2  # in which the baseline met an error
 MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
 _SPAN = re.compile(r"`([^`\n]+)`")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 _ELLIPSIS = re.compile(r"…|(?<!/)\.\.\.")  # but for the packages `./...` of Go
+_WORDS = re.compile(r"[\s;&|()]+")
 _PATTERN = re.compile(r"[*?\[{~]")
-_PLACE = re.compile(r"`([^`]+ [^`]+)` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
+_PLACE = re.compile(r"`([^`]+)` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
 _CUT = re.compile(r" \S*…\S*")
+_NOT_TAKEN = re.compile(r"^(?:\(eval\)|zsh):(?:\d+:)? (?:no matches found: (\S+)|=?(=\S*) not found)", re.MULTILINE)
+EDITS = word_set("Edit Write MultiEdit NotebookEdit apply_patch")
 _EXPORTED = re.compile(r"\bexport PATH=\"?(/[^:\"$\s]+):")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
@@ -94,7 +100,7 @@ def _newly_quoted(span: str, failed: Call) -> set[str]:
 
 
 def _is_bare(word: str, line: str) -> bool:
-    return word in re.split(r"[\s;&|()]+", _QUOTED.sub("_", line))
+    return word in _WORDS.split(_QUOTED.sub("_", line))
 
 
 def _describe(segment: Segment) -> tuple[object, ...]:
@@ -104,23 +110,67 @@ def _describe(segment: Segment) -> tuple[object, ...]:
 def judge_failure(told: Sequence[str], session: ReplayedSession, position: int) -> Verdict:
     """Judge the calls that were told after a failure: right if one of them is what then worked.
 
-    One that was made next and led to another error is counted apart. To make the failed call again is no help.
+    One that was made next and led to another error is counted apart, and so are those of a session that neither made
+    them nor mended the failure. To make the failed call again is right if it then worked with nothing edited.
     """
     if not told:
         return "names no call"
     failed = session.calls[position]
     later = session.calls[position + 1 : position + 1 + LATER_CALLS]
+    works = next((n for n, call in enumerate(later) if _works_again(call, failed)), None)
+    if told == [BY_HAND] or all(_words(span) == _words(failed.command) for span in told):
+        is_edited = works is not None and any(call.tool in EDITS for call in later[:works])
+        return "not tried" if works is None else "right" if is_edited is (told == [BY_HAND]) else "wrong"
+    if any(_only_quotes(span, failed) for span in told):
+        return "too late" if _was_mended(told, session, position) else "right"
     worked = [_words(call.command) for call in later if call.outcome == "ok" and _words(call.command)]
     told = [
         span
         for span in told
         if not _is_failed_call(span, failed) or (_words(span) in worked and _words(span) != _words(failed.command))
     ]
-    made = [call for call in later if any(_is_told(span, call, failed) for span in told)]
-    if any(call.outcome == "ok" for call in made):
+    made = [n for n, call in enumerate(later) if any(_is_told(span, call, failed) for span in told)]
+    is_mended = works is not None and any(
+        n < works and not any(call.tool in EDITS for call in later[n:works]) for n in made
+    )
+    if is_mended or any(later[n].outcome == "ok" for n in made):
         return "too late" if _was_mended(told, session, position) else "right"
     error = masked_line(failed.text)
-    return "another error" if any(call.failed and masked_line(call.text) != error for call in made) else "wrong"
+    if any(later[n].failed and masked_line(later[n].text) != error for n in made):
+        return "another error"
+    return "not tried" if works is None and not made else "wrong"
+
+
+def _works_again(call: Call, failed: Call) -> bool:
+    """Whether a call that worked is the operation that had failed, or the same tool on a file of the same name."""
+    if call.outcome != "ok" or call.tool != failed.tool:
+        return False
+    if failed.command is None:
+        names = _file_names(failed)
+        return not names or not names.isdisjoint(_file_names(call))
+    return any(
+        each.operation == other.operation
+        and (each.operation not in READS or ({*each.words} - each.flags) & {*other.words})
+        for each in failed.segments
+        for other in call.segments
+    )
+
+
+def _file_names(call: Call) -> set[str]:
+    values = call.arguments.values() if isinstance(call.arguments, dict) else ()
+    return {value.rpartition("/")[2] for value in values if isinstance(value, str) and is_path(value)}
+
+
+def _only_quotes(span: str, failed: Call) -> bool:
+    """Whether a call is the failed one with what zsh did not take in quotes: that is right as zsh reads it."""
+    line = failed.command or ""
+    refused = {match[1] or f"={match[2]}" for match in _NOT_TAKEN.finditer(failed.text)}
+    quoted = {word for word in _WORDS.split(line) if word not in _WORDS.split(span)}
+    return _unquote(span) == _unquote(line) and any(word in refused or word[1:] in refused for word in quoted)
+
+
+def _unquote(line: str) -> list[str]:
+    return re.sub(r"['\"\\\\]", "", line).split()
 
 
 def _words(line: str | None) -> list[str]:
@@ -181,6 +231,8 @@ def _has_path(path: str, call: Call) -> bool:
 
 
 def _is_same(told: Segment, made: Segment, failed: Call) -> bool:
+    if told.operation.split()[-1] == made.operation.split()[-1] and told.operation.endswith((" format", " fmt")):
+        return True  # by another runner, or of fewer files
     if told.operation != made.operation or not _is_below(made.directory, told.directory):
         return False
     made_text = " ".join(made.words)
@@ -189,12 +241,17 @@ def _is_same(told: Segment, made: Segment, failed: Call) -> bool:
         return False
     for other in failed.segments:  # what is told of the operation that failed is its difference
         if other.operation == told.operation:
-            dropped = (other.flags - told.flags) | (set(other.wrappers) - set(told.wrappers))
-            added = (told.flags - other.flags) | (set(told.wrappers) - set(other.wrappers))
-            used = made.flags | set(made.wrappers)
+            before, after, used = ({*_parts(each.flags), *each.wrappers} for each in (other, told, made))
+            used |= _parts(made.words)
+            dropped, added = before - after, after - before
             if not added <= used or (not added and dropped and dropped <= used):
                 return False
     return True
+
+
+def _parts(words: Iterable[str]) -> set[str]:
+    """Return words, options apart from a value that is joined to them."""
+    return {part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])}
 
 
 def _is_below(made: str | None, told: str | None) -> bool:

@@ -26,6 +26,7 @@ _NOT_THERE = re.compile(
     r"no such file|did not match any files|can't cd to|path not in the working tree|(?:path|directory) does not exist",
     re.IGNORECASE,
 )
+_ALREADY_THERE = "zoxide: you are already in the only match"  # what it calls `cd` or `z`
 _CD_FAILED = re.compile(r"\bcd: ?\d*|can't cd to ", re.IGNORECASE)
 _LATER_CD = re.compile(r"(?:[;&|\n(]|^)[^\S\n]*(?:cd|pushd|popd|(?i:set-location))\b")
 _ANY_CD = re.compile(r"\b(?:cd|pushd|popd|(?i:set-location))\b")
@@ -122,13 +123,14 @@ def names_path_in(place: str, words: Iterable[str]) -> bool:
 
 def goes_again(place: str, error: str) -> bool:
     """Whether a `cd` failed since the shell was in the folder already that it goes to: `place` is where it would be."""
-    if _NOT_THERE.search(error, 0, _MAX_ERROR) is None:
+    is_said = _ALREADY_THERE in error[:_MAX_ERROR]
+    if not is_said and _NOT_THERE.search(error, 0, _MAX_ERROR) is None:
         return False
     parts = place.split("/")[-_MAX_PARTS:]
     halves = range(1, len(parts) // 2 + 1)
     repeated = {"/".join(parts[-n:]) for n in halves if parts[-n:] == parts[-2 * n : -n]}
     failed = (line for line in error[:_MAX_ERROR].splitlines() if repeated and _CD_FAILED.search(line))
-    return any(word in repeated for line in failed for word in _words_of(line))
+    return (is_said and bool(repeated)) or any(word in repeated for line in failed for word in _words_of(line))
 
 
 def _words_of(line: str) -> Iterator[str]:

@@ -47,6 +47,7 @@ _NOT_A_CHOICE = re.compile(
     r"|(?:the )?(?:\w+ )?(?:option|choice|one|flight|suggestion)s?\b",
     re.IGNORECASE,
 )
+_PASSED_ON = re.compile(r"(?:^|[~/])(?:Downloads|Desktop|Screenshots|tmp)/", re.IGNORECASE)  # what lies there for now
 _OF_THE_MOMENT = re.compile(r"\b(?:not to|instead|options?|if possible|refund|transfer|gift card|payment|pay)\b")
 _ORDER = re.compile(r"(?:always|never ever|never|don't ever|do not ever) ", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:if|whenever|every time|each time) ", re.IGNORECASE)
@@ -128,7 +129,8 @@ def is_full_clause(text: str) -> bool:
 
 def is_specific(text: str) -> bool:
     """Tell whether a text is particular: a version, path, number, proper name or quoted word, of at most six words."""
-    return len(text.split()) <= 6 and re.search(r"\d|`|[A-Z]|[./_]", text) is not None and _lasts(text)
+    is_named = len(text.split()) <= 6 and re.search(r"\d|`|[A-Z]|[./_]", text) is not None
+    return is_named and _lasts(text) and _PASSED_ON.search(text) is None
 
 
 def is_technique(text: str) -> bool:

@@ -46,6 +46,7 @@ _REQUIRES = re.compile(  # an argument
     r"|(\w+)\W? is (?:a )?(?:required|missing)\b",
     re.IGNORECASE,
 )
+_HAS_VALUE = re.compile(r"(?!.*\d).* -[\w-]+=")  # an option's; a number makes a call one case's own
 _OF_PART = ("offset", "limit")  # arguments with which a file is read in part
 _NO_ACCESS = re.compile(  # whatever a call is given
     r"\b(?:401 unauthorized|invalid api key|could not read from remote repository|could not resolve host"
@@ -275,6 +276,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
         return _find_near(key[1], failures)
     is_flag, is_missing = key[0] == "flag", key[0] == "program" and _is_missing(failures)
     counts: Counter[str] = Counter()
+    calls: dict[str, set[tuple[str, str]]] = defaultdict(set)  # whole, and in which session, by what is counted
     for failure in failures:
         segment = failure.segment
         if segment is None:
@@ -300,9 +302,16 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
                     shown = " ".join([shown, *match.options[:2]])
                 if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
+                    whole = match.shown if is_flag and _HAS_VALUE.match(match.call) else None
+                    calls[shown] |= {(whole, failure.session.root)} if whole else set()
                 break
     needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
-    return most_common(counts) if counts and counts.total() >= needed * len(failures) else None
+    if not counts or counts.total() < needed * len(failures):
+        return None
+    best = most_common(counts)
+    sessions = Counter(call for call, _ in calls[best])
+    usual = most_common(sessions) if sessions else best
+    return usual if sessions[usual] >= MIN_SESSIONS else best  # an option is nothing without its value
 
 
 def _is_missing(failures: Collection[_Failure]) -> bool:

@@ -95,6 +95,14 @@ def is_substitute(failing: Operation, later: Operation) -> bool:
     return is_another and operands_overlap(_without_keys(failing.operands), _without_keys(later.operands))
 
 
+def is_other_work(failing: Operation, later: Iterable[Operation]) -> bool:
+    """Whether all commands of the failed one's program are given other things, and none all that it was given."""
+    mine, given = {*failing.operands}, [{*each.operands} for each in later if match_operations(failing, each)]
+    return (failing.kind == "shell" and bool(given)) and all(
+        mine - others and others - mine and not operands_overlap(mine - others, others - mine) for others in given
+    )
+
+
 def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether two calls act on one thing: the same word, or a path and its end."""
     second_list = list(second)

@@ -20,6 +20,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
+    is_other_work,
     is_substitute,
     match_operations,
 )
@@ -111,15 +112,17 @@ def grade_resolution(
     if guards.leaves_sandbox(later.call.arguments) and _NOT_PERMITTED.search(record.headline):
         return ResolutionGrade.NONE  # that is the cure, whatever else the call does otherwise
     match = later.match(record, failing)
+    distance, missing = later.call.index - record.index, missing_command(record.headline)
+    if missing is None and distance > RENAME_WINDOW and is_other_work(failing, later.operations):
+        return ResolutionGrade.NONE
     if match is OperationMatch.SAME:
         return ResolutionGrade.SAME
     if match is OperationMatch.WEAK:
         return ResolutionGrade.PART
-    distance = later.call.index - record.index
     if distance <= RENAME_WINDOW and _is_renamed(record, failing, arguments.get("command", ""), later):
         return ResolutionGrade.PART
-    is_missing = distance <= SUBSTITUTE_WINDOW and missing_command(record.headline) == failing.program
-    if is_missing and is_substitute(failing, later.operations[0]):
+    is_near = distance <= SUBSTITUTE_WINDOW and missing == failing.program
+    if is_near and is_substitute(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
 

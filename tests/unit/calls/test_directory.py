@@ -73,6 +73,8 @@ def test_where_a_line_leaves_its_shell(command: str, left_in: str | None) -> Non
         ("web/web", "bash: line 1: cd: web: No such file or directory", True),
         ("a/b/a/b", "(eval):cd:1: no such file or directory: a/b/", True),
         ("web/web", "sh: 1: cd: can't cd to ./web", True),
+        ("web/api/web/api", "zoxide: a hint\nzoxide: you are already in the only match", True),
+        ("web/docs", "zoxide: you are already in the only match", False),
         ("web/web", "cat: web: No such file or directory", False),
         ("mysite/mysite", "sh: 1: cd: foo: No such file or directory", False),  # a folder in one of its name
         ("x/y/y", "bash: line 1: cd: y/y: No such file or directory", False),

@@ -153,6 +153,15 @@ def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
     assert [lesson.match["kind"] for lesson in lessons] == ["program"]
 
 
+def test_a_call_that_works_without_an_option_is_told_with_the_values_of_its_others() -> None:
+    def write(log: CallLog) -> None:
+        log.fail("crane list --open --labels=late", "Error: unknown flag: --open")
+        log.run("crane list --label=late --state open", "a")
+
+    (lesson,) = of_kind(learn(2, write), "always_fails")
+    assert lesson.instead == "crane list --label=late --state open"
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.quality.help import Replay, Telling
 from benchmarks.quality.help import build_report as build_help_report
 from benchmarks.quality.help_outcomes import (
+    BY_HAND,
     Baseline,
     describe_arguments,
     judge_failure,
@@ -45,9 +46,26 @@ def test_the_told_call_is_right_if_it_worked_next() -> None:
     assert judge_failure(["pnpm run lint"], mended, 0) == "wrong"
 
 
-def test_the_told_call_is_wrong_if_it_worked_only_much_later() -> None:
+def test_what_was_told_is_not_tried_where_nothing_mended_the_failure_within_twelve_calls() -> None:
     late = session(wrapped(), *(call("ls") for _ in range(12)), call("pnpm run test"))
-    assert judge_failure(["pnpm run test"], late, 0) == "wrong"
+    assert judge_failure(["pnpm run test"], late, 0) == "not tried"
+
+
+def test_what_was_told_is_right_if_the_failed_call_worked_after_it_though_another_part_of_its_line_failed() -> None:
+    failed, both = call("pnpm run check", "failed", "2 errors"), call("pnpm run format && go x", "failed", "no x")
+    again, edit = call("pnpm run check"), Call("e", "Edit", {"file_path": "a.ts"}, "/srv/app")
+    assert judge_failure(["pnpm run format"], session(failed, both, again), 0) == "right"
+    assert judge_failure(["pnpm run format"], session(failed, both, edit, again), 0) == "another error"
+    assert judge_failure(["pnpm run format"], session(failed, edit, again), 0) == "wrong"
+    assert judge_failure([BY_HAND], session(failed, edit, again), 0) == "right"
+    other = call("npx @acme/shop format --write a.ts")
+    assert judge_failure(["pnpm run format"], session(failed, other, edit), 0) == "right"
+
+
+def test_an_option_is_the_same_with_its_value_joined_to_it() -> None:
+    failed = call("crane list --open --labels=late", "failed", "unknown flag: --open")
+    for line, verdict in (("crane list --label=late", "right"), ("crane list --tag late", "wrong")):
+        assert judge_failure(["crane list --label late"], session(failed, call(line)), 0) == verdict
 
 
 def test_a_told_call_that_led_to_another_error_is_counted_apart() -> None:
@@ -63,9 +81,11 @@ def test_what_the_session_has_mended_before_is_told_too_late() -> None:
     assert judge_warning(["pnpm run test"], twice, 2) == "too late"
 
 
-def test_to_make_the_failed_call_again_is_no_help() -> None:
-    repeated = session(call("pnpm run lint", "failed", "2 errors"), call("pnpm run lint"))
-    assert judge_failure(["pnpm run lint 2>&1"], repeated, 0) == "wrong"
+def test_to_make_the_failed_call_again_is_right_if_it_then_worked_unedited() -> None:
+    failed, edit = call("pnpm run lint", "failed", "timeout"), Call("e", "Edit", {"file_path": "a.ts"}, "/srv/app")
+    assert judge_failure(["pnpm run lint"], session(failed, call("pnpm run lint")), 0) == "right"
+    assert judge_failure(["pnpm run lint"], session(failed, edit, call("pnpm run lint")), 0) == "wrong"
+    assert judge_failure(["pnpm run lint 2>&1"], session(failed, call("pnpm run lint")), 0) == "wrong"
 
 
 def test_the_failed_call_with_another_word_or_option_is_another_call() -> None:
@@ -82,9 +102,12 @@ def test_a_call_that_quotes_what_the_shell_expanded_is_another_one() -> None:
     told = named_calls("Quote the pattern: `grep -rn main src '--include=*.py'`.", refused)
     assert told == ["grep -rn main src '--include=*.py'"]
     assert judge_failure(told, session(refused, call('grep -rn main src --include="*.py" | head')), 0) == "right"
-    assert judge_failure(told, session(refused, call("grep -rn main src --include=*.py")), 0) == "wrong"
-    assert judge_failure(told, session(refused, call("grep -rn main src")), 0) == "wrong"
+    assert judge_failure(told, session(refused), 0) == "right"  # as zsh reads it
+    other = replace(refused, text="grep: src: Is a directory")
+    assert judge_failure(told, session(other, call("grep -rn main src --include=*.py")), 0) == "wrong"
     assert named_calls("`grep -rn 'main' src --include=*.py`", refused) == []
+    parted = call("cat a; echo ===; cat b", "failed", "text of a\n(eval):1: == not found")
+    assert judge_failure(["cat a; echo '==='; cat b"], session(parted), 0) == "right"
 
 
 def test_the_folder_of_a_call_that_is_cut_is_no_call() -> None:

@@ -90,6 +90,29 @@ def test_another_subcommand_or_other_operands_resolve_nothing() -> None:
     assert session[script].status == "open"
 
 
+@pytest.mark.parametrize(("calls_between", "status"), [(1, "resolved"), (8, "open")])
+def test_the_same_program_on_something_else_mends_nothing_unless_it_is_run_at_once(
+    calls_between: int, status: str
+) -> None:
+    session = TrackedSession()
+    failing = session.run_failing("crane session status harbour/", "Error: invalid address 'harbour/'")
+    for number in range(calls_between):
+        session.run_shell(f"ls part{number}")
+    session.run_shell("crane session status yard/north && ls")
+    assert session[failing].status == status
+    session.run_shell("crane session status harbour/ --wait")
+    assert session[failing].status == "resolved"
+
+
+def test_a_program_that_was_missing_is_there_whatever_it_is_given_later() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("crane show harbour/north", "bash: crane: command not found")
+    for number in range(8):
+        session.run_shell(f"ls part{number}")
+    session.run_shell("crane show yard/south")
+    assert session[failing].status == "resolved"
+
+
 def test_another_program_near_by_on_the_same_operand_is_a_substitute() -> None:
     session = TrackedSession()
     failing = session.run_failing("tree /app/lib -L 3", "zsh: command not found: tree")
