@@ -557,6 +557,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
     items = {item: numbers for item, numbers in items.items() if most[item] < MAX_ONE_FILE * len(numbers)}
     frequent = sorted(items, key=lambda item: (-len(items[item]), item))
     eligible = sorted([item for item in frequent if len(units.roots(items[item])) >= MIN_SESSIONS][:MAX_PAIRED])
+
     ranked = []
     for first, second in combinations(eligible, 2):
         both = items[first] & items[second]
@@ -569,6 +570,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
             weight = 1.4 if is_apart else 0.8
             ranked.append((-weight * len(both) * min(1.0, log2(lift) / MAX_LIFT_BITS), first, second))
+
     used: set[object] = set(twins)
     for score, first, second in sorted(ranked):
         folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
