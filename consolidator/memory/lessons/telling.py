@@ -328,8 +328,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
         return ("pkill or pgrep",)
-    if kind == "flag":
-        return *match["operation"].split(), match["option"]
+    if kind in ("flag", "operation"):
+        return (*match["operation"].split(), *filter(None, [match.get("option")]))
     if kind in ("argument", "whole"):
         return match["tool"], *filter(None, [match.get("file")])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()

@@ -76,6 +76,7 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs() -> None:
         ("cat -A notes.txt", "cat: illegal option -- A"),
         ("git log --json", "error: unknown option '--json'"),
         ("gnutime pytest", "zsh: command not found: gnutime"),
+        ("bd dolt push", "fatal: Could not read from remote repository."),
     ],
 )
 def test_the_hook_before_calls_warns_of_what_is_learned(failing: str, error: str) -> None:
