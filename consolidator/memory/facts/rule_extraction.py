@@ -155,7 +155,7 @@ def _read_approval(
         return
     answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
     if answer == "denied" and source.session.is_imported:
-        return  # it may have run in between: what the person refuses each time is a lesson
+        return  # it may have run in between
     operation = redact(strip_invisible(call))
     reason = event.data.get("reason")
     words = ""

@@ -11,7 +11,7 @@ from consolidator.memory.plain import Plain
 
 LessonKind = Literal[
     "command",  # for a purpose (test, lint, ...) or program: the call that works, and where
-    "always_fails",  # a program, wrapper, flag, path, skill or missing argument that never worked; what works
+    "always_fails",  # what never worked, as a program, flag, tool or missing argument, and what works
     "commit_check",  # what a commit runs
     "first_run_fails",  # what fails first in most sessions, and the command that mends it
     "finds_more",  # a check that fails though another one passed
@@ -33,7 +33,7 @@ _FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 class Lesson(Plain):
     """One lesson of a person's project. All texts are redacted."""
 
-    kind: LessonKind
+    kind: LessonKind | str  # an older version may have stored one that is learned no more
     key: str  # what it is about, unique within its kind: "rtk bun", "test", an error's fingerprint
     line: str  # the sentence that an agent is told
     score: float  # how much it helps at a session's start: counts times a weight of its kind

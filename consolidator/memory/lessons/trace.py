@@ -80,7 +80,7 @@ class TracedCall:
     kind: str  # shell | read | edit | search | skill | tool
     ok: bool | None  # None: neither a success nor a failure (rejected, cancelled, nothing to tell)
     name: str = ""  # the tool; of a skill, which one
-    reason: str | None = None  # cascade | rejected | denied (rejected by a person) | aborted | timeout
+    reason: str | None = None  # cascade | rejected | aborted | timeout
     directory: str | None = None  # absolute, where known
     line: str = ""  # of a shell call, redacted and cut
     segments: list[Segment] = field(default_factory=list)

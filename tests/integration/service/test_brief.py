@@ -103,6 +103,15 @@ async def test_a_session_begins_with_what_was_said_then_lessons_by_what_they_hel
     assert (await explain(database, ids[1]))["title"] == "Tests: `bun run test` (worked 61 of 64)."
 
 
+async def test_a_lesson_of_a_kind_that_is_learned_no_more_hides_no_other(database: Database, tmp_path: Path) -> None:
+    refused = lesson("git push", "`git push` is refused.", kind="refused", warns=True)
+    await keep(database, refused, lesson("test", "Tests: `bun run test` (worked 61 of 64)."))
+    assert "Tests: `bun run test`" in await tell(database)
+    (tmp_path / "hooks").mkdir()
+    await write_warnings(database, tmp_path)
+    assert (tmp_path / "hooks" / "warnings").exists()
+
+
 async def test_checks_before_a_commit_are_told_in_one_line_in_place_of_their_own(database: Database) -> None:
     await keep(
         database,
