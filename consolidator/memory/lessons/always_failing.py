@@ -138,6 +138,7 @@ def learn_always_failing(history: History) -> list[Lesson]:
 def _collect(history: History) -> dict[Key, _Uses]:
     uses: dict[Key, _Uses] = defaultdict(_Uses)
     for session in history.sessions:
+        end = max((call.at for call in session.calls), default="")
         for position, call in enumerate(session.calls):
             segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
             for segment in segments:
@@ -153,8 +154,8 @@ def _collect(history: History) -> dict[Key, _Uses]:
                     else:
                         uses[key].failures.append(_Failure(session, position, call, segment))
             if call.kind == "edit" and call.ok and (made := _SKILL_FILE.search(call.path or "")):
-                end = max(each.at for each in session.calls)  # a client knows it from its next session on
-                uses["skill", made[1]].worked_at = max(uses["skill", made[1]].worked_at, end)
+                skill = uses["skill", made[1]]  # a client knows it from its next session on
+                skill.worked_at = max(skill.worked_at, end)
     return uses
 
 

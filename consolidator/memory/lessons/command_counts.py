@@ -156,7 +156,8 @@ class CountedCommand:
     @property
     def shown_call(self) -> str:
         """The usual call; "…" stands for what it was always given where that varied."""
-        is_given = self.is_bare and not any(call.endswith(self.head) for _, call in self.calls)
+        head = self.head
+        is_given = self.is_bare and not any(call.endswith(head) for _, call in self.calls)
         return f"{self.usual_call} …" if is_given else self.usual_call
 
     @property

@@ -26,7 +26,7 @@ from consolidator.memory.lessons.lesson import LEAVES, OTHERS, Lesson
 from consolidator.memory.lessons.segments import FORMAT_CHECK, NO_TASKS, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 
-MIN_FINDING_SESSIONS, MAX_RULES_TOLD = 3, 4
+MIN_FINDING_SESSIONS, MAX_RULES, MAX_RULES_TOLD = 3, 100, 4
 _FINDS_RULES = ("check", "lint", "format", FORMAT_CHECK, "typecheck", "build")
 MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES = 5
@@ -225,8 +225,9 @@ def _findings(history: History) -> Iterator[Lesson]:
 
 def _frequent(rules: dict[str, Cases]) -> list[str]:
     """Return the rules that several sessions met, the most frequent first."""
-    often = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS and name_harm(rule) is None]
-    return sorted(often, key=lambda rule: (-len(rules[rule].roots), rule))
+    counts = {rule: len(cases.roots) for rule, cases in rules.items()}
+    often = sorted((-count, rule) for rule, count in counts.items() if count >= MIN_SESSIONS)[:MAX_RULES]
+    return [rule for _, rule in often if name_harm(rule) is None]
 
 
 def _name_rules(names: list[str]) -> list[str]:

@@ -40,6 +40,7 @@ MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often,
 MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
 MIN_KEPT_SHARE = 0.3  # of the sessions that change several files, in which a document is one of them
 MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
+MAX_ALIKE = 100  # files of one name that a test's folder is compared with: more say nothing
 MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
 MAX_NAMES = 4  # of types of commits, and of branches
 MAX_LIFT_BITS = 3.5  # from which on more says no more
@@ -309,7 +310,7 @@ def _tests(history: History) -> Iterator[Lesson]:
             edited[path].add(session, call)
     places: dict[str, dict[str, str]] = defaultdict(dict)  # test -> source
     for test in sorted(edited):
-        if alike := sources[_TEST.sub("", _stem(test))]:
+        if 0 < len(alike := sources[_TEST.sub("", _stem(test))]) <= MAX_ALIKE:
             _, place, source = max((*_compare_folders(path, test), path) for path in alike)
             places[place][test] = source
 

@@ -15,6 +15,8 @@ from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
 from consolidator.memory.lessons.before_call import concerns, correct
+from consolidator.memory.lessons.commands import MAX_RULES
+from consolidator.memory.lessons.habits import MAX_ALIKE
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of, quote_pattern
@@ -626,6 +628,14 @@ def test_it_is_told_where_tests_lie(source: str, test: str, shown: str | None) -
     assert of_kind(learn(2, write), "together") == []
 
 
+def test_a_test_of_a_name_that_a_hundred_folders_have_tells_no_place() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(MAX_ALIKE + 1):
+            log.read(f"web/p{number}/page.tsx").edit(f"web/p{number}/page.test.tsx")
+
+    assert of_kind(learn(2, write), "together") == []
+
+
 @pytest.mark.parametrize(
     ("calls", "line"),
     [
@@ -873,6 +883,16 @@ def test_the_rules_that_a_check_finds_until_code_keeps_them_are_told() -> None:
     assert lesson.line == "`pnpm run lint` often finds `useAltText` (3 sessions), `noNestedTernary` (3)."
     assert lesson.starts
     assert answer_failure([lesson], "Bash", {"command": "pnpm run lint"}, nested) is None  # it says so itself
+
+
+def test_the_rules_of_a_check_have_a_bound_whatever_it_prints() -> None:
+    def write(log: CallLog) -> None:
+        for first in range(0, 2 * MAX_RULES, 8):
+            found = "\n".join(f"cart.go:1:1: bad (rule{first + n})" for n in range(8))
+            log.fail("make lint", found)
+        log.run("make lint", "")
+
+    assert len(of_kind(learn(3, write), "first_run_fails")[-1].match["rules"]) == MAX_RULES
 
 
 def test_what_a_pipe_hides_of_a_check_still_names_its_rules() -> None:
