@@ -224,7 +224,9 @@ class CountedCommand:
         if not public:
             return None
         before, after = min(public, key=lambda slot: (-len(roots[slot]), -len(values[slot]), slot))
-        return f"{before}{ASSIGNMENTS.sub('', self.usual_call)}{after}"
+        call = ASSIGNMENTS.sub("", self.usual_call)
+        part = f"{before}{call}{after.removeprefix(' --') if ' -- ' in call else after}"
+        return part if part != self.shown_call and name_harm(part) is None else None
 
 
 def _find_slots(given: str) -> Iterator[tuple[str, str]]:
@@ -234,7 +236,7 @@ def _find_slots(given: str) -> Iterator[tuple[str, str]]:
     named = ""
     for word in words:
         option, is_set, value = word.partition("=")
-        if _OPTION.fullmatch(option):
+        if _OPTION.fullmatch(option) or (is_set and option.isupper()):  # such as `make test FILTER=cart`
             named = "" if is_set else f"{option} "
             if is_set:
                 yield f"{dashes}{option}=…", value

@@ -1877,8 +1877,10 @@ def run_parts(*calls: str) -> Callable[[CallLog], object]:
         (("npm test -- tests/cart.test.ts", "npm test -- tests/tax.test.ts"), "`npm test -- …`"),
         (("pnpm test -- --grep Cart", "pnpm test -- -v --grep Tax"), "`pnpm test -- --grep …`"),
         (("FILTER=cart bash run_e2e.sh", "JOBS=2 FILTER=tax bash run_e2e.sh"), "`FILTER=… bash run_e2e.sh`"),
+        (("make test -- FILTER=cart", "make test -- FILTER=tax"), "`make test -- FILTER=…`"),
         (("npm test -- --coverage", "npm test -- --coverage"), None),
         (("npm test -- --password hunter2", "npm test -- --password hunter3"), None),
+        (("npm test -- --please-run cart", "npm test -- --please-run tax"), None),  # speaks to its reader
         (("go test ./cart -run Sum", "go test ./tax -run Rate"), None),  # as everybody knows
     ],
 )
@@ -1887,6 +1889,18 @@ def test_how_a_part_of_the_tests_is_run_is_told_where_the_task_is_the_projects_o
 ) -> None:
     (lesson,) = (each for each in learn(2, run_parts(*calls)) if each.purpose == "test")
     assert (f"; a part: {part}" in lesson.line) if part else ("a part" not in lesson.line)
+
+
+def test_a_part_of_the_tests_is_told_after_what_they_are_always_given_and_not_twice() -> None:
+    def write(log: CallLog) -> None:
+        for _ in range(4):
+            log.run("npm test -- --coverage", "ok")
+        log.run(f"npm test -- --coverage --grep {log.name}", "ok")
+
+    (lesson,) = (each for each in learn(2, write) if each.purpose == "test")
+    assert "; a part: `npm test -- --coverage --grep …`" in lesson.line
+    (lesson,) = (each for each in learn(4, lambda log: log.run(f"npm test {log.name}", "ok")) if each.purpose == "test")
+    assert lesson.line == "Tests: `npm test …` (worked 4 of 4)."
 
 
 def test_an_operation_that_never_had_access_is_warned_of() -> None:
