@@ -38,7 +38,7 @@ MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
 MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
-MIN_KEPT_SHARE = 0.3  # of the sessions that change several files, in which a document is one of them
+MIN_KEPT_SHARE, MAX_KEPT = 0.3, 4  # of the sessions that change several files, those with a document; and documents
 MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
 MAX_ALIKE = 100  # files of one name that a test's folder is compared with: more say nothing
 MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
@@ -509,7 +509,7 @@ def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
         edited[unit.session.root] |= unit.edits.keys()
     several = [paths for paths in edited.values() if len(paths) > 1]
     counts = Counter(path for paths in several for path in paths if _DOCUMENT.search(path))
-    for path, count in sorted(counts.items()):
+    for path, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MAX_KEPT]:
         if count >= max(MIN_SESSIONS, MIN_KEPT_SHARE * len(several)):
             line = f"{code(path)} is kept up: changed beside other files ({count} of {len(several)} sessions)."
             yield units.cases(by_file[path], path).build_lesson("together", f"{path} *", line, 0.5 * count)

@@ -16,7 +16,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
 from consolidator.memory.lessons.before_call import concerns, correct
 from consolidator.memory.lessons.commands import MAX_RULES
-from consolidator.memory.lessons.habits import MAX_ALIKE
+from consolidator.memory.lessons.habits import MAX_ALIKE, MAX_KEPT
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of, quote_pattern
@@ -606,6 +606,12 @@ def test_a_document_that_most_sessions_change_is_told() -> None:
         "`plan/STATUS.yaml` is kept up: changed beside other files (3 of 3 sessions)."
     ]
     assert of_kind(learn(3, lambda log: log.edit("plan/STATUS.yaml")), "together") == []  # it is the work
+
+    def write(log: CallLog) -> None:
+        for number in range(MAX_KEPT + 1):
+            log.edit(f"docs/p{number}.md").run("git commit -m 'Say it'", "done")
+
+    assert len(of_kind(learn(3, write), "together")) == MAX_KEPT
 
 
 @pytest.mark.parametrize(
