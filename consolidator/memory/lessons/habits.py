@@ -30,9 +30,7 @@ from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
-MIN_TOLD_SHARE = (
-    0.75  # of the changes of one file, in which another is changed, too; and of failed edits that lack a tab
-)
+MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed; of failed edits, that lack a tab
 MAX_COMMITS_SCORE = 4.0  # how commits are made matters less than what fails
 MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together

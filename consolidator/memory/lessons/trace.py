@@ -221,9 +221,8 @@ class TraceFold:
         if call.is_unseen:
             segments = [replace(segment, piped=True) for segment in segments]
         hidden = [segment for segment in segments if segment.piped]
-        may_mask = (
-            bool(hidden) or SAYS_NOT_FOUND.search(text) is not None
-        )  # a shell's own word outweighs a status that a loop or `;` hides
+        # A shell's own word outweighs a status that a loop or `;` hides.
+        may_mask = bool(hidden) or SAYS_NOT_FOUND.search(text) is not None
         masked = call.ok and may_mask and find_named(parse_segments(line), text) is not None
         if call.ok and any(not segment.is_trivial for segment in hidden):
             masked = masked or shows_failure(text)

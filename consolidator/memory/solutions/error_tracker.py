@@ -188,9 +188,8 @@ class ErrorTracker:
         call, operation = later.call, later.operations[0]
         headline = line.text[:MAX_HEADLINE]
         has_no_folder = operation.kind == "shell" and NO_FOLDER.match(headline) is not None
-        symbol = (
-            FAILED_CD if has_no_folder else failed_symbol(call.tool, arguments, text)
-        )  # what came after did not run
+        # What came after did not run.
+        symbol = FAILED_CD if has_no_folder else failed_symbol(call.tool, arguments, text)
         reason = None if call.ok else noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,

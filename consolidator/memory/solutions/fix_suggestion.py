@@ -191,9 +191,8 @@ def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headl
     certainty = "" if fix["confirmed"] else ", unconfirmed"
     sessions = count_support(fix["sessions"], fix.get("people", 1))
     rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
-    shown_headline = (
-        error_headline if suggestion.tool is not None and error_headline else fix["headline"]
-    )  # "last time" has its own case
+    is_bound = suggestion.tool is not None and error_headline  # "last time" has its own case
+    shown_headline = error_headline if is_bound else fix["headline"]
     shown = shorten(shown_headline, MAX_ERROR)  # whoever asks has just seen all of it
     return f"{solution['failed']} failed: “{shown}” → {suggestion.text} ({rate})"
 

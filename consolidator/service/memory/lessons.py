@@ -161,9 +161,8 @@ def is_said(row: SolutionRow, lessons: Iterable[Lesson]) -> bool:
 
     def is_about(lesson: Lesson) -> bool:
         named, _, reason = str(lesson.match.get("headline", "")).partition(": ")
-        is_others = (
-            is_of_shell and named and program_name(named) not in (program, "shell")
-        )  # two may say the same sentence
+        # Two programs may say the same sentence.
+        is_others = is_of_shell and named and program_name(named) not in (program, "shell")
         return not is_others and (error in _masked(lesson.line) or signature == reason)
 
     return any(
