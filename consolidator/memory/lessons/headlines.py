@@ -29,7 +29,7 @@ _RULE_CODE = re.compile(
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
 )
 MAX_RULES, MAX_RULES_READ = 8, 60_000  # of one output, and characters of it
-_RULE = r"[@-]?[A-Za-z][\w-]{1,39}(?:(?:/|::?)[\w-]{1,40}){0,3}"
+_RULE = r"(?!redacted:)[@-]?[A-Za-z][\w-]{1,39}(?:(?:/|::?)[\w-]{1,40}){0,3}"
 _PLACE = r"\w\.\w{1,8}(?::\d+|\(\d+)[\d:,)-]{0,16}"  # the end of a path, with the line
 _FINDING = lazy_regex(  # as checks print it; what a compiler finds, as `error TS2345:`, is of one change
     rf"{_PLACE}:? +(?:error +(?=[A-Z]+\d+/)|[A-Z]: (?:\[\w+\] )?)?(?!assist/)"

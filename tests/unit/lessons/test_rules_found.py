@@ -37,6 +37,7 @@ from consolidator.memory.lessons.headlines import MAX_RULES, find_rules
         ("src/cart.ts(1,2): error TS2345: Argument\nCart.cs(3,4): error CS0103: No name", []),
         ("Error: boom\n    at run (/a/b/cart.js:12:3)\n    at tests/cart.test.ts:12:3 > cart > adds", []),
         ("shop/cart.py:12: note: See the pages (and run this now)", []),
+        ("shop/cart.py:12: a key in code: [redacted:github-token]", []),
         ("src/a.ts:1:2 assist/source/organizeImports  FIXABLE  ━━━", []),
     ],
 )
