@@ -211,8 +211,7 @@ class CountedCommand:
         roots: dict[tuple[str, str], set[str]] = defaultdict(set)  # by what stands before the task and after it
         values: dict[tuple[str, str], set[str]] = defaultdict(set)
         for (head, call), callers in islice(reversed(self.calls.items()), MAX_CALLS):
-            assigned = ASSIGNMENTS.match(call)
-            before = assigned[0] if assigned else ""
+            before = call.removesuffix(ASSIGNMENTS.sub("", call))
             given = call.removeprefix(before).removeprefix(ASSIGNMENTS.sub("", head))
             slots = [((f"{name}=… ", ""), value) for name, value in _ASSIGNED.findall(before)]
             for slot, value in [*slots, *((("", slot), value) for slot, value in _find_slots(given))]:

@@ -510,7 +510,8 @@ def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     for path, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MAX_KEPT]:
         if count >= max(MIN_SESSIONS, MIN_KEPT_SHARE * len(several)):
             line = f"{code(path)} is kept up: changed beside other files ({count} of {len(several)} sessions)."
-            yield units.cases(by_file[path], path).build_lesson("together", f"{path} *", line, 0.5 * count)
+            cases, match = units.cases(by_file[path], path), {"paths": [path, "*"]}
+            yield cases.build_lesson("together", f"{path} *", line, 0.5 * count, match=match)
 
 
 def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
@@ -583,6 +584,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             -score,
+            match={"paths": [first, second]},
         )
 
 

@@ -289,8 +289,8 @@ def _neglects(lesson: Lesson, session: TracedSession) -> bool | None:
         later = session.calls[is_changed.index(True) :] if any(is_changed) else ()
         return all(segment.operation != lesson.key for call in later for segment in call.segments) if later else None
     edited = {session.relative(call.path) or "" for call in session.calls if call.kind == "edit" and call.ok}
-    places = [f"{folder}/*" for folder in lesson.match.get("folders", ())] or lesson.key.split(" ")
-    changed = [any(fnmatch(path, place) for path in edited) for place in places]
+    places = [f"{folder}/*" for folder in lesson.match.get("folders", ())] or lesson.match.get("paths", ())
+    changed = [place in edited or any(fnmatch(path, place) for path in edited) for place in places]
     return not all(changed) if any(changed) else None
 
 

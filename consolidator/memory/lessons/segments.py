@@ -225,9 +225,8 @@ def quote_pattern(line: str, text: str) -> tuple[str, str] | None:
     """
     is_of_zsh = "zsh" in text or "(eval)" in text
     matches = [*islice(NO_MATCH.finditer(text[:MAX_READ]), MAX_PATTERNS)] if is_of_zsh else []
-    given = (
-        [word for word in line[:MAX_LINE].split() if _is_name(word) and _ONE_WORD.fullmatch(word)] if matches else []
-    )
+    words = line[:MAX_LINE].split() if matches else ()
+    given = [word for word in words if _is_name(word) and _ONE_WORD.fullmatch(word)]
     for word in ((match[1] or (f"={match[2]}" if match[2] else "".join(given[:1]))).strip() for match in matches):
         names = {word, *given} if word and _is_name(word) else set()
         patterns = find_patterns(line, word, *names)

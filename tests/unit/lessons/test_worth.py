@@ -71,9 +71,10 @@ def test_the_sum_is_the_same_whatever_the_order_and_the_cuts() -> None:
     assert measure(cut, reversed(told)) == whole
 
 
-def test_a_document_that_is_often_changed_is_counted_by_the_sessions_that_left_it_out() -> None:
+@pytest.mark.parametrize("document", ["PLAN.md", "docs/the plan.md", "app/[id]/PLAN.md"])
+def test_a_document_that_is_often_changed_is_counted_by_the_sessions_that_left_it_out(document: str) -> None:
     traces = [
-        *sessions("u", 3, lambda log: log.edit("PLAN.md").edit("src/cart.ts")),
+        *sessions("u", 3, lambda log: log.edit(document).edit("src/cart.ts")),
         *sessions("t", 2, lambda log: log.edit("src/cart.ts")),
         *sessions("idle", 1, lambda log: log.run("make")),
     ]
