@@ -115,6 +115,8 @@ def _others(commands: dict[Name, CountedCommand], history: History) -> Iterator[
         call, count = command.head if command.is_script else command.usual_call, len(command.worked.roots)
         if call == command.head and (program not in NO_TASKS or command.is_own):
             call, count = command.find_pattern() or (call, count)
+        elif call != command.head:
+            count = len({root for (_, each), roots in command.calls.items() if each == call for root in roots})
         is_told = " " in call and (call != operation or program not in NO_TASKS)
         if is_told and not _ONLY_ASKS.search(call) and lesson_harm(code(call), call, history.home) is None:
             often[call] = count, command  # one that may not be told hides no other

@@ -1969,3 +1969,9 @@ def test_a_file_of_the_same_name_in_a_hidden_folder_elsewhere_is_another_one() -
     for path, is_told in [("workflows/explore.js", True), ("/home/me/.claude/skills/init/explore.js", False)]:
         told = answer_failure(lessons, "Read", {"file_path": path}, "File does not exist.", "", HOME)
         assert (told is not None) == is_told
+
+
+def test_a_call_is_told_with_the_sessions_that_made_just_this_one() -> None:
+    calls = iter(["bd sync --all", "bd sync --all", "bd sync --all", "bd sync --flush", "bd sync --status"])
+    (lesson,) = of_kind(learn(5, lambda log: log.run(next(calls), "done")), "command")
+    assert lesson.line == "Often run here, too: `bd sync --all` (3 sessions)."
