@@ -21,7 +21,7 @@ from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment
+from consolidator.memory.lessons.segments import ASSIGNMENTS, FORMAT_CHECK, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -53,6 +53,7 @@ _NO_ACCESS = re.compile(  # whatever a call is given
     r"|(?:operation|connection) timed out|authentication failed|not logged in\b|permission denied \(publickey)",
     re.IGNORECASE,
 )
+_CHECKS = ("check", "lint", "test", "typecheck", "build", FORMAT_CHECK)  # that fail by what they find
 _SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
 _NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
 # What explains more comes first.
@@ -99,7 +100,7 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
                 yield "wrapper", wrapper, segment.program
         if segment.called is not None:
             yield "program", segment.called
-        if " " in segment.operation and not segment.script:
+        if " " in segment.operation and not segment.script and purpose_of(segment.operation) not in _CHECKS:
             yield "operation", segment.operation
         for option in segment.options:
             yield "flag", segment.operation, option

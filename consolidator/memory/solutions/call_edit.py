@@ -116,7 +116,8 @@ class CallEdit(NamedTuple):
         starts = (n for n in range(1, len(words) - size + 1) if tuple(words[n : n + size]) == self.old)
         start = next(starts, None)
         is_done = size < len(self.new) and self.new[-1] in words
-        return None if start is None or is_done else range(start, start + size)
+        is_joined = self.new == (f"{self.old[0]}=",)  # of an older record: it had the value, too
+        return None if start is None or is_done or is_joined else range(start, start + size)
 
 
 def split_line(line: str) -> list[str]:

@@ -18,6 +18,7 @@ _TAG = re.compile(
 _BLOCK_START = re.compile(r"^[ \t]*(?:`{3}|~{3})|<(?=[A-Za-z!?])", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 PROSE_OF_TAG = 60  # characters; markup has less
+_LISTED = re.compile(r"^[ \t]*(?:\d{1,3}[.)]|[-*])[ \t]+\S", re.MULTILINE)
 _TO_END = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
@@ -116,9 +117,11 @@ def quoted_text(text: str) -> str:
 
 
 def is_template(text: str, quoted: str) -> bool:
-    """Whether most of a message is prose within tags: a prompt that a client expands, not its sender's own words."""
+    """Whether most of a message is a list within tags: a prompt that a client expands, not its sender's own words."""
+    if not quoted.lstrip().startswith("<") or 2 * len(quoted) <= len(text):
+        return False
     tags = sum(1 for _ in _TAG.finditer(quoted))
-    return quoted.lstrip().startswith("<") and 2 * len(quoted) > len(text) and tags * PROSE_OF_TAG <= len(quoted)
+    return tags * PROSE_OF_TAG <= len(quoted) and len(_LISTED.findall(quoted)) > 1
 
 
 def split_quoted(text: str) -> tuple[str, str]:

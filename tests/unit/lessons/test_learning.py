@@ -1924,6 +1924,11 @@ def test_an_operation_that_never_had_access_is_warned_of() -> None:
         assert concerns({key: str(value) for key, value in lesson.match.items()}, HOME, body) == is_warned
 
 
+def test_a_check_that_timed_out_is_not_warned_of() -> None:
+    lessons = learn(3, lambda log: log.fail("npm test", "Error: connect: Connection timed out"))
+    assert of_kind(lessons, "always_fails") == []
+
+
 @pytest.mark.parametrize("worked_later", ["bd dolt push", "bd dolt pull"])
 def test_an_operation_that_worked_once_is_not_warned_of(worked_later: str) -> None:
     lines = iter([None, None, None, worked_later])
