@@ -15,12 +15,14 @@ from typing import Any, assert_never
 from consolidator.memory.calls.directory import find_left_folder
 from consolidator.memory.calls.symbols import read_call, shell_command
 from consolidator.memory.calls.tool_values import read_tool_value
+from consolidator.memory.solutions.line_kinds import NO_FOLDER
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 KEEPS_FOLDER, FOLDER_RESET = "Bash", "Shell cwd was reset"  # a tool whose next call runs where one left the shell
 MAX_FOLDER = 300  # characters of a working directory
+MAX_SEARCHED = 4000  # characters of an output, for the word that there is no such folder
 MAX_PENDING = 256  # calls that may wait for a result at once; beyond it the oldest is dropped
 
 
@@ -143,6 +145,8 @@ class CallPairer:
         if call.tool == KEEPS_FOLDER and call.ok and (line := shell_command(call.tool, call.arguments)):
             was_reset = FOLDER_RESET in call.result_text[-MAX_FOLDER:]
             left_in = None if was_reset or call.cwd is None else find_left_folder(line, call.cwd)
+            if left_in != call.cwd and NO_FOLDER.search(call.result_text[:MAX_SEARCHED]):
+                return  # the `cd` failed before a pipe
             if left_in is None or left_in != call.cwd:
                 self.left_in = left_in and _short_folder(left_in)
 

@@ -55,7 +55,7 @@ _NO_ACCESS = re.compile(  # whatever a call is given
 )
 _CHECKS = ("check", "lint", "test", "typecheck", "build", FORMAT_CHECK)  # that fail by what they find
 _SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
-_NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
+NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
 # What explains more comes first.
 _KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "argument", "whole"]
 MATCH_NAMES = {
@@ -92,7 +92,7 @@ class _Uses:
 
 def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -> Iterator[Key]:
     """Yield the keys of a call, or of one segment of a shell call."""
-    if segment is None and (call.ok or any(_NO_TOOL.search(headline.text) for headline in call.headlines)):
+    if segment is None and (call.ok or any(NO_TOOL.search(headline.text) for headline in call.headlines)):
         yield "tool", call.name
     if segment is not None:
         for wrapper in segment.wrappers:
@@ -184,7 +184,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     for failure in failures:
         reasons = history.reasons(failure.call)
         reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-        says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": _NO_TOOL}.get(key[0])
+        says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": NO_TOOL}.get(key[0])
         is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
         counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():

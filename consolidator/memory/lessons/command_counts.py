@@ -68,6 +68,11 @@ class CountedCommand:
         return f" ({', '.join(figures)})" if (figures := [*counts, *filter(None, more)]) else ""
 
     @property
+    def share(self) -> float:
+        """How many of its calls worked."""
+        return len(self.worked) / max(len(self.worked) + self.failed, 1)
+
+    @property
     def is_steady(self) -> bool:
         """Whether it worked again and again, in an environment that is not one session's own."""
         works = len(self.worked) >= MIN_SESSIONS and len(self.worked) > self.failed

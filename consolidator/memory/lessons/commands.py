@@ -68,7 +68,10 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
     for purpose, names in sorted(by_purpose.items()):
         roots = {name: len(commands[name].worked.roots) for name in names}
         # What can be run as it is told comes before what lacks what it is given.
-        best, *others = sorted(names, key=lambda name: (-roots[name] / (1 + commands[name].is_bare), name))
+        best, *others = sorted(
+            names,
+            key=lambda name: (-roots[name] / (1 + commands[name].is_bare), -commands[name].share, name),
+        )
         command = commands[best]
         sessions = roots[best]
         if sessions < MIN_SESSIONS and (purpose in _OF_TASKS or not command.is_steady):

@@ -11,6 +11,7 @@ from math import log2
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.shell_words import find_patterns
 from consolidator.memory.calls.symbols import PATCH_TOOL
 from consolidator.memory.lessons.harm import name_harm
@@ -36,7 +37,7 @@ MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
 MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of that file
-MIN_KEPT_SHARE, MAX_KEPT = 0.3, 4  # of the sessions that change several files, those with a document; and documents
+MIN_KEPT_SHARE, MIN_KEPT, MAX_KEPT = 0.6, 4, 4  # of the sessions that change several files, and documents
 MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
 MAX_ALIKE = 100  # files of one name that a test's folder is compared with: more say nothing
 MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
@@ -435,8 +436,10 @@ def _collect_units(history: History) -> _Units:
             for segment in call.segments if unit.edits else ():
                 # What makes something of changed files may follow; checks and formatters run after any change.
                 purpose = segment_purpose(segment)
-                is_build = purpose == "build" and ":" in segment.operation
-                if segment.ok and (is_build or purpose in ("generate", "install", "migrate")):
+                makes = purpose in ("generate", "migrate") or (purpose == "build" and ":" in segment.operation)
+                if purpose == "install":
+                    makes = not installed_packages("bash", {"command": segment.call})  # not what is new
+                if segment.ok and makes:
                     unit.commands.add(segment.operation)
                 if segment.ok and segment.operation == "git commit" and unit.edits:
                     units.append(unit)
@@ -508,7 +511,7 @@ def _kept_up(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     several = [paths for paths in edited.values() if len(paths) > 1]
     counts = Counter(path for paths in several for path in paths if _DOCUMENT.search(path))
     for path, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MAX_KEPT]:
-        if count >= max(MIN_SESSIONS, MIN_KEPT_SHARE * len(several)):
+        if count >= max(MIN_KEPT, MIN_KEPT_SHARE * len(several)):
             line = f"{code(path)} is kept up: changed beside other files ({count} of {len(several)} sessions)."
             cases, match = units.cases(by_file[path], path), {"paths": [path, "*"]}
             yield cases.build_lesson("together", f"{path} *", line, 0.5 * count, match=match)

@@ -58,7 +58,7 @@ _PURPOSES = {  # the first that an operation matches
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^(?:cargo|ty) check",
     "lint": r"\blint(?:[:_-]\S+)?$|^[a-z-]*lint(?:-cli\d?)?\b|^(?:flake8|shellcheck)\b"
     r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$|^(?:flutter|dart) analyze$",
-    "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
+    "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|unittest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
     "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
     "migrate": r"\bmigrat\w+\b|^alembic\b",
     "deploy": r"\b(?:deploy|publish|release)\b",

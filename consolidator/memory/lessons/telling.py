@@ -23,6 +23,7 @@ from consolidator.memory.calls.directory import (
 )
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
+from consolidator.memory.lessons.always_failing import NO_TOOL
 from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, find_rules
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
@@ -230,6 +231,8 @@ def _answers_of_tool(
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
             yield Told(lesson, lesson.line, lesson.instead)
+        if lesson.match.get("kind") == "tool" and lesson.match["tool"] == tool and NO_TOOL.search(error):
+            yield Told(lesson, lesson.line)
         if lesson.match.get("argument", "\0") in error and _lacks(lesson, tool, arguments, project):
             yield Told(lesson, lesson.line)
     for lesson in lessons:

@@ -601,17 +601,17 @@ def test_a_file_beside_one_of_its_name_is_no_news() -> None:
 
 
 def test_a_document_that_most_sessions_change_is_told() -> None:
-    lessons = learn(3, lambda log: log.edit(f"src/{log.name}.ts").run("git commit -m a").edit("plan/STATUS.yaml"))
+    lessons = learn(4, lambda log: log.edit(f"src/{log.name}.ts").run("git commit -m a").edit("plan/STATUS.yaml"))
     assert [lesson.line for lesson in of_kind(lessons, "together")] == [
-        "`plan/STATUS.yaml` is kept up: changed beside other files (3 of 3 sessions)."
+        "`plan/STATUS.yaml` is kept up: changed beside other files (4 of 4 sessions)."
     ]
-    assert of_kind(learn(3, lambda log: log.edit("plan/STATUS.yaml")), "together") == []  # it is the work
+    assert of_kind(learn(4, lambda log: log.edit("plan/STATUS.yaml")), "together") == []  # it is the work
 
     def write(log: CallLog) -> None:
         for number in range(MAX_KEPT + 1):
             log.edit(f"docs/p{number}.md").run("git commit -m 'Say it'", "done")
 
-    assert len(of_kind(learn(3, write), "together")) == MAX_KEPT
+    assert len(of_kind(learn(4, write), "together")) == MAX_KEPT
 
 
 @pytest.mark.parametrize(
@@ -1951,6 +1951,9 @@ def test_a_tool_that_is_not_there_is_told_from_the_first_session_on() -> None:
     (lesson,) = of_kind(learn(1, write), "always_fails")
     assert lesson.line == "There is no tool `mcp__docs__search` here (3 of 3 failed)."
     assert (lesson.starts, lesson.warns) == (True, False)
+    error = "Error: No such tool available: mcp__docs__search"
+    assert answer_failure([lesson], "mcp__docs__search", {"query": "tax"}, error) is not None
+    assert answer_failure([lesson], "mcp__docs__find", {"query": "tax"}, error) is None
 
 
 def test_a_skill_that_was_written_since_is_not_told_to_be_missing() -> None:
@@ -1980,3 +1983,30 @@ def test_a_call_is_told_with_the_sessions_that_made_just_this_one() -> None:
     calls = iter(["bd sync --all", "bd sync --all", "bd sync --all", "bd sync --flush", "bd sync --status"])
     (lesson,) = of_kind(learn(5, lambda log: log.run(next(calls), "done")), "command")
     assert lesson.line == "Often run here, too: `bd sync --all` (3 sessions)."
+
+
+def test_a_package_that_is_added_follows_no_change() -> None:
+    def add(log: CallLog) -> None:
+        log.edit("ui/cart.js").run(f"npm install pkg-{log.name}", "added 1 package")
+        log.run("git commit -m a", "[main 1] a").edit(f"api/{log.name}.py").run("git commit -m b", "[main 2] b")
+
+    assert of_kind(learn(4, add), "follow_up") == []
+
+
+def test_of_two_builds_the_one_that_worked_more_often_is_told_first() -> None:
+    def write(log: CallLog) -> None:
+        log.run("docker-compose build api", "ok").fail("docker-compose build api", "ERROR: failed to solve")
+        log.run("npm run build", "ok")
+
+    (build,) = (each for each in learn(2, write) if each.purpose == "build")
+    assert build.instead == "npm run build"
+
+
+def test_a_folder_that_a_piped_cd_did_not_reach_is_not_where_the_next_call_runs() -> None:
+    def write(log: CallLog) -> None:
+        log.run("cd api", "", cwd=HOME)
+        log.run("cd api && npm test 2>&1 | tail -3", "(eval):cd:1: no such file or directory: api", cwd=f"{HOME}/api")
+        log.run("npm run build", "ok", cwd=f"{HOME}/api")
+
+    (build,) = (each for each in learn(3, write) if each.purpose == "build")
+    assert build.line == "Build: `npm run build` in `api/` (worked 3 of 3)."
