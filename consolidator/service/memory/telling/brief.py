@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from consolidator.database import Database
@@ -246,7 +247,9 @@ def _split_items(items: Sequence[RecallItem], tokens: int) -> tuple[Sequence[Rec
     return items[:count], items[count:]
 
 
-async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
+async def _load_facts(
+    database: Database, scope: MemoryScope, kinds: Sequence[str] = (*WISH_KINDS, *OTHER_KINDS, OBSERVATION)
+) -> list[FactRow]:
     """Return what people said that stands and may be told, and what agents found out here; the project's first."""
     if scope.peer != OWNER:
         return []
@@ -255,7 +258,7 @@ async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
             conn,
             scope.agent or "",
             scope.project or "",
-            (*WISH_KINDS, *OTHER_KINDS, OBSERVATION),
+            kinds,
             now=database.clock.now(),
             limit=MAX_STANDING_FACTS,
         )
@@ -267,7 +270,7 @@ async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
 def _said_once(facts: Sequence[FactRow]) -> list[FactRow]:
     """Return of the wishes that add few words to another one only the best of them, in the order given."""
     groups: list[list[FactRow]] = []
-    for fact in sorted(facts, key=lambda fact: len(_wish_words(fact))):
+    for fact in sorted(facts, key=lambda fact: len(_wish_words(fact.sentence))):
         group = next((group for group in groups if _adds_little(fact, group[0])), None)
         if group is None:
             groups.append([fact])
@@ -278,20 +281,21 @@ def _said_once(facts: Sequence[FactRow]) -> list[FactRow]:
 
 
 def _adds_little(fact: FactRow, shorter: FactRow) -> bool:
-    words, others = _wish_words(fact), _wish_words(shorter)
+    words, others = _wish_words(fact.sentence), _wish_words(shorter.sentence)
+    if len(words) > len(others) + MAX_MORE_WORDS or not all(has_form(word, words) for word in others):
+        return False  # most pairs end here, which costs least
     if _COMPARES.search(fact.sentence) or _COMPARES.search(shorter.sentence):  # npm over pnpm, or pnpm over npm
         return order_key(fact.sentence) == order_key(shorter.sentence)
     return (
         is_negated(fact.sentence) == is_negated(shorter.sentence)
         and hold_alike(fact.sentence, shorter.sentence)
         and numbers(fact.sentence) == numbers(shorter.sentence)
-        and len(words) <= len(others) + MAX_MORE_WORDS
-        and all(has_form(word, words) for word in others)
     )
 
 
-def _wish_words(fact: FactRow) -> frozenset[str]:
-    return frozenset(word for word in order_key(fact.sentence) if not is_negated(word))
+@lru_cache(maxsize=4096)
+def _wish_words(sentence: str) -> frozenset[str]:
+    return frozenset(word for word in order_key(sentence) if not is_negated(word))
 
 
 def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
@@ -462,7 +466,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
 
 async def _find_observed(database: Database, scope: MemoryScope, text: str) -> list[RecallItem]:
     """Return what agents found out of a file or symbol that a text names."""
-    facts = [fact for fact in await _load_facts(database, scope) if fact.kind == OBSERVATION]
+    facts = await _load_facts(database, scope, (OBSERVATION,))
     named = [fact for fact in facts if fact.predicate not in BY_LESSONS and _names_in(fact.sentence, text)]
     return [listed_fact_item(fact) for fact in named]
 
