@@ -864,13 +864,14 @@ comment on table fact is 'What is believed, since when, and the candidates it re
 create index fact_flagged on fact (id) where flagged is not null and superseded_at is null;
 create index fact_group on fact (agent, subject, predicate, coalesce(project, peer, ''));
 create index fact_list on fact (sessions desc, ((steers_succeeded - steers_failed)) desc, valid_from desc, id);
+create index fact_observed on fact (agent, project, sessions desc, id) where superseded_at is null and kind = 'observation';
 create index fact_peer on fact (peer) where peer is not null;
 create index fact_project on fact (project) where project is not null;
 create index fact_recorded on fact (recorded_at);
 create index fact_rule on fact (sessions desc, valid_from desc)
     where superseded_at is null and trust in ('person', 'user') and kind = 'constraint' and predicate <> 'instruction';
 create index fact_search on fact using gin (to_tsvector('simple', sentence));
-create index fact_standing on fact (agent, coalesce(project, ''), sessions desc)
+create index fact_standing on fact (agent, coalesce(project, ''), sessions desc, valid_from desc, id)
     where superseded_at is null and trust in ('person', 'user');
 create index fact_stated on fact (agent) where trust = 'person';
 create index fact_superseded on fact (superseded_by) where superseded_by is not null;

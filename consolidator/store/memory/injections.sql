@@ -43,22 +43,29 @@ where i.session_id = any(%(sessions)s) and starts_with(cited.citation, 'lesson:'
 -- name: standing_facts
 -- What people decided for one project, and what holds for its agent or its owner wherever; by support, then the latest.
 -- Of observations and of choices among offered answers, which are mostly of one task, those that two sessions showed.
-(select * from fact
- where agent = any(%(agents)s) and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
-   and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
-   and (confidence = 'explicit' or sessions > 1)
- order by sessions desc, valid_from desc, id limit %(limit)s)
+-- For each agent an index gives them in this order, so that a list ends with its first rows.
+(select fact.* from unnest(%(agents)s::text[]) of (agent) cross join lateral (
+    select * from fact
+    where agent = of.agent and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
+      and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
+      and (confidence = 'explicit' or sessions > 1)
+    order by sessions desc, valid_from desc, id limit %(limit)s
+ ) fact order by sessions desc, valid_from desc, id limit %(limit)s)
 union all
-(select * from fact
- where agent = any(%(agents)s) and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
-   and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
-   and (confidence = 'explicit' or sessions > 1)
- order by sessions desc, valid_from desc, id limit %(limit)s)
+(select fact.* from unnest(%(agents)s::text[]) of (agent) cross join lateral (
+    select * from fact
+    where agent = of.agent and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
+      and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
+      and (confidence = 'explicit' or sessions > 1)
+    order by sessions desc, valid_from desc, id limit %(limit)s
+ ) fact order by sessions desc, valid_from desc, id limit %(limit)s)
 union all
-(select * from fact
- where agent = any(%(agents)s) and project = %(project)s and superseded_at is null and kind = 'observation'
-   and kind = any(%(kinds)s) and confidence = 'explicit' and flagged is null and (valid_to is null or valid_to > %(now)s)
- order by sessions desc, id limit %(limit)s)
+(select fact.* from unnest(%(agents)s::text[]) of (agent) cross join lateral (
+    select * from fact
+    where agent = of.agent and project = %(project)s and superseded_at is null and kind = 'observation'
+      and kind = any(%(kinds)s) and confidence = 'explicit' and flagged is null and (valid_to is null or valid_to > %(now)s)
+    order by sessions desc, id limit %(limit)s
+ ) fact order by sessions desc, id limit %(limit)s)
 
 -- name: met_errors
 select * from solution
