@@ -27,9 +27,9 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fingerprint import fingerprint
 from consolidator.memory.solutions.fix_form import FixForm, forms_of_record
 from consolidator.memory.solutions.fix_suggestion import FailedCall, suggest_fix
-from consolidator.models.memory_filter import MemoryScope, SolutionFilter
+from consolidator.models.memory_filter import LessonFilter, SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.lessons import load_lessons
+from consolidator.service.memory.lessons import list_lessons, read_lesson
 from consolidator.store.memory import listing
 from consolidator.store.queries import fetch_all
 from consolidator.store.sessions.sessions import imported_session_id
@@ -100,8 +100,9 @@ class Silences:
     @classmethod
     async def load(cls, database: Database, first: Iterable[ReplayedSession]) -> Silences:
         """Read what a database learned."""
-        lessons = await load_lessons(database, MemoryScope(), everywhere=True)
-        lessons |= await load_lessons(database, MemoryScope(), (WORKED_CALL,), everywhere=True)
+        known = [
+            await list_lessons(database, LessonFilter(kinds=kinds, limit=100_000)) for kinds in (None, (WORKED_CALL,))
+        ]
         query = (
             "select e.session_id, e.data ->> 'call_id' as call_id, r.record from event e join error_record r"
             " using (session_id, seq)"
@@ -109,7 +110,7 @@ class Silences:
         async with database.connection() as conn:
             rows = await fetch_all(conn, _Recorded, query)
             solutions = await listing.list_solutions(conn, SolutionFilter(include_unsolved=True, limit=100_000))
-        return cls(first, rows, solutions, lessons.values())
+        return cls(first, rows, solutions, [read_lesson(row) for lessons in known for row in lessons])
 
     def explain(self, session: ReplayedSession, position: int, directory: str, *, told: bool) -> Silence:
         """Return how far the cure of a failure came; `told` where another answer was given."""

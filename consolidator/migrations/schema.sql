@@ -747,7 +747,9 @@ create table lesson (
     constraint lesson_run check ((run_id is not null) = (cause = 'run'))
 );
 comment on table lesson is 'What a person''s sessions in a project showed, whichever agents worked there.';
+create index lesson_machine on lesson (person, key) where kind in ('harness', 'always_fails');
 create index lesson_scope on lesson (project, person, score desc);
+create index lesson_worked on lesson (person) where kind = 'call' and key = '*';
 
 create table failed_again (
     run_id text not null,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from consolidator.database import Database
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson, home_folder, told_elsewhere
 from consolidator.memory.lessons.telling import warning_words
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.recall.block import Section, lesson_item, render_block
@@ -38,14 +38,7 @@ async def write_warnings(database: Database, home: Path) -> None:
     directory = home / DIRECTORY
     if not directory.is_dir():
         return
-    async with database.connection() as conn:
-        rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-        others = await projects.list_others(conn, None)
-    shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
-    places = [(row, row.project) for row in shown]
-    places += [(row, directory) for row in shown for project, directory in others if project == row.project]
-    placed_lessons = [(row.id, place, Lesson.from_json(row.body)) for row, place in places]
-    text = render_warnings(placed_lessons, {row.id for row in shown if row.corrects}).encode("utf-8", "replace")
+    text = (await _render(database)).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:
@@ -57,6 +50,23 @@ async def write_warnings(database: Database, home: Path) -> None:
         temporary.replace(path)
     except OSError:  # a full disk: the hook says what it knew before
         temporary.unlink(missing_ok=True)
+
+
+async def _render(database: Database) -> str:
+    """Return the text for all projects, each checkout of one, and last what is told below a home."""
+    async with database.connection() as conn:
+        rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
+        of_machine = await lessons.list_of_machine(conn, OWNER, None, MAX_WARNINGS) if rows else []
+        others = await projects.list_others(conn, None)
+
+    shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
+    known = {row.id: Lesson.from_json(row.body) for row in shown}
+    places = [(row, row.project) for row in shown]
+    places += [(row, directory) for row in shown for project, directory in others if project == row.project]
+    placed_lessons = [(row.id, place, known[row.id]) for row, place in places]
+    wide = [(row.id, home_folder(row.project), known[row.id]) for row in of_machine if row.id in known]
+    placed_lessons += [(id, place, told_elsewhere(lesson)) for id, place, lesson in wide if place]
+    return render_warnings(placed_lessons, {row.id for row in shown if row.corrects})
 
 
 def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:
@@ -71,7 +81,7 @@ def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects:
         block = render_block(WARNING_NOTE, [Section("", [lesson_item(identity, lesson.line)])], WARNING_TOKENS)
         if not lesson.warns or not words or block is None:
             continue
-        match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
+        match = {name: value for name, value in lesson.match.items() if isinstance(value, str) and name != ELSEWHERE}
         warning = {"match": match, "block": block.text, "id": identity, "tokens": block.tokens, "project": project}
         warning |= {"corrects": True} if identity in corrects else {}
         line = "W" + "\t".join(words) + "\t\t" + json.dumps(warning) + "\n"

@@ -20,7 +20,7 @@ from consolidator.memory.calls.shell_words import SHELLS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
-from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson
 from consolidator.memory.lessons.segments import ASSIGNMENTS, FORMAT_CHECK, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
@@ -68,6 +68,7 @@ MATCH_NAMES = {
     "argument": ("tool", "argument"),
     "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
+_OF_PROJECT = re.compile(r"(?<![\w~/.])(?!~?/)[\w.-]*/|\w=|\w\.[a-z]{1,5}\b")  # a file in it, or a variable's value
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,11 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "whole", call.name, path
     elif call.kind == "tool" and (name := _find_required(call)) is not None:
         yield "argument", call.name, name
+
+
+def is_of_machine(key: Key) -> bool:
+    """Whether a key is about the machine, not about one project: a program, one behind a wrapper, or one's option."""
+    return key[0] in ("wrapper", "program") or (key[0] == "flag" and " " not in key[1] and "/" not in key[1])
 
 
 def _find_required(call: TracedCall) -> str | None:
@@ -266,10 +272,22 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
             "headline": headline,
             **({"argument": " or ".join(_OF_PART)} if kind == "whole" else {}),
             **dict(zip(MATCH_NAMES[kind], names, strict=True)),
+            **_say_elsewhere(key, f"{always} fails on this machine ({counts})", headline, instead),
         },
         warns=kind == "whole" or (uses.successes == 0 and kind != "tool"),
         starts=kind != "whole",
     )
+
+
+def _say_elsewhere(key: Key, fails: str, headline: str, instead: str | None) -> dict[str, str]:
+    """Return for a lesson's match what is told in the other projects of the machine; {} where it is of this one."""
+    kind, *names = key
+    if not is_of_machine(key) or (kind == "program" and not missing_command(headline)):
+        return {}
+    named = f"{names[0]} {names[1]} …" if kind == "wrapper" else " ".join(names)
+    is_portable = kind != "wrapper" and not _OF_PROJECT.search(instead or "")
+    cure = f"; {code(instead)} then worked" if instead and is_portable else ""
+    return {ELSEWHERE: f"{code(named)} {fails}{cure}."}
 
 
 def _find_instead(key: Key, failures: list[_Failure]) -> str | None:

@@ -12,7 +12,7 @@ from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 
-LEARNING_VERSION = "23"  # of what lessons are made from the same traces
+LEARNING_VERSION = "24"  # of what lessons are made from the same traces
 MAX_TRACES = 300  # sessions that lessons are learned from, the latest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from consolidator.memory.plain import Plain
@@ -25,7 +25,10 @@ LessonKind = Literal[
 ]
 WORKED_CALL: Final = "call"
 LEAVES: Final = " leaves"  # ends the key of the rules that a formatter leaves
+KEYS: Final = "*"  # key of the worked calls that names what worked of the machine, which other projects ask
+ELSEWHERE: Final = "elsewhere"  # of a match: the line in the other projects of the machine
 OTHERS: Final = "others"  # key of the line that names what is often run for no known purpose
+_HOME = re.compile(r"(?:[A-Za-z]:|/mnt/\w)?/(?:home|Users)/[^/]+|[A-Za-z]:|/[^/]+")  # else its topmost folder
 _FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 
 
@@ -80,6 +83,22 @@ class WorkedCall(Plain):
         return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
 
 
+def told_elsewhere(lesson: Lesson) -> Lesson:
+    """Return a lesson as it is told in another project of its machine."""
+    line = lesson.match.get(ELSEWHERE)
+    return (
+        lesson
+        if line is None
+        else replace(lesson, line=line, instead=lesson.instead if lesson.instead and lesson.instead in line else None)
+    )
+
+
+def home_folder(project: str) -> str:
+    """Return the folder of a person's projects on one machine that a project is in; "" where it is no path."""
+    found = _HOME.match(project.replace("\\", "/"))
+    return project[: found.end()] if found else ""
+
+
 def read_calls(lesson: Lesson) -> list[WorkedCall]:
     """Return the calls of an operation."""
-    return [WorkedCall.from_json(call) for call in lesson.match["calls"]]
+    return [WorkedCall.from_json(call) for call in lesson.match.get("calls", ())]

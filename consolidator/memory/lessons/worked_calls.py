@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.orders import commands_memory
+from consolidator.memory.lessons.always_failing import is_of_machine, keys_of
 from consolidator.memory.lessons.harm import name_harm, speaks_to_reader
 from consolidator.memory.lessons.history import Cases, History, code, is_inside, most_common
-from consolidator.memory.lessons.lesson import WORKED_CALL, Lesson, WorkedCall
+from consolidator.memory.lessons.lesson import KEYS, WORKED_CALL, Lesson, WorkedCall
 from consolidator.memory.lessons.segments import purpose_of
 
 MAX_OF_OPERATION, MAX_OPERATIONS = 30, 100  # calls, those that worked most often first; operations
+MAX_KEYS = 1000  # of what worked of the machine
 MAX_PURPOSES = 3  # of a call, in the words of whoever made it
 
 
@@ -33,10 +35,13 @@ class _Tally:
 
 
 def learn_worked_calls(history: History) -> list[Lesson]:
-    """Return for each operation the calls that worked, without hostile ones (I18)."""
+    """Return for each operation the calls that worked, without hostile ones (I18); and what worked of the machine."""
+    keys: set[str] = set()
     operations: defaultdict[str, defaultdict[str, _Tally]] = defaultdict(lambda: defaultdict(_Tally))
     for session, call in history.calls():
         for segment in call.segments:
+            if segment.ok:
+                keys.update(" ".join(key) for key in keys_of(session, call, segment) if is_of_machine(key))
             if segment.is_trivial or segment.ok is None or segment.shown is None:
                 continue
             tally = operations[segment.operation][segment.shown]
@@ -51,7 +56,10 @@ def learn_worked_calls(history: History) -> list[Lesson]:
                 tally.failed += 1
     lessons = [_build(operation, tallies, history.home) for operation, tallies in operations.items()]
     ordered = sorted((lesson for each in lessons for lesson in each), key=lambda each: (-each.sessions, each.key))
-    return ordered[:MAX_OPERATIONS]
+    sessions = len({session.root for session in history.sessions})
+    match = {"keys": sorted(keys)[:MAX_KEYS]}
+    machine = [Lesson(WORKED_CALL, KEYS, "", 0.0, sessions, starts=False, match=match)] if keys else []
+    return [*ordered[:MAX_OPERATIONS], *machine]
 
 
 def _build(operation: str, tallies: dict[str, _Tally], home: str | None) -> Iterator[Lesson]:

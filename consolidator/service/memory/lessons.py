@@ -11,7 +11,7 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.memory.calls.shell_words import program_name
-from consolidator.memory.lessons.lesson import OTHERS, WORKED_CALL, Lesson, read_calls
+from consolidator.memory.lessons.lesson import OTHERS, WORKED_CALL, Lesson, home_folder, read_calls, told_elsewhere
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, SolutionFilter
@@ -49,11 +49,9 @@ def describe_worth(row: LessonRow) -> str:
     return ", ".join(filter(None, [worth.describe(), "" if is_measured else "no figure: its situation did not come"]))
 
 
-async def load_lessons(
-    database: Database, scope: MemoryScope, kinds: Sequence[str] | None = None, *, everywhere: bool = False
-) -> dict[str, Lesson]:
-    """Return the lessons that may be told in a project, or in all of a person's, the most helpful first, by id."""
-    place = None if everywhere else scope.project or ""
+async def load_lessons(database: Database, scope: MemoryScope, kinds: Sequence[str] | None = None) -> dict[str, Lesson]:
+    """Return the lessons that may be told in a project, the most helpful first, by id."""
+    place = scope.project or ""
     is_shared = scope.shared_in is None or place in scope.shared_in  # as of facts
     alone = None if database.share_between_agents and is_shared else scope.agent
     async with database.connection() as conn:
@@ -63,15 +61,20 @@ async def load_lessons(
     return {row.id: read_lesson(row) for row in rows if row.withheld is None}
 
 
-async def load_shell_rules(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
-    """Return what the person's shell refused in any project: a shell and a client are of the machine.
+async def load_machine_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
+    """Return what other projects taught of the machine: what the shell refused, and programs that are not there.
 
-    Whoever may see one project alone is told nothing that others taught.
+    What worked in any project is not among it. Whoever may see one project alone is told nothing that others taught.
     """
     if scope.project_alone:
         return {}
-    rules = await load_lessons(database, scope, ("harness",), everywhere=True)
-    return {id: lesson for id, lesson in rules.items() if "shell" in lesson.match}
+    async with database.connection() as conn:
+        rows = await lessons.list_of_machine(
+            conn, scope.peer or audience.OWNER, None if database.share_between_agents else scope.agent, MAX_TOLD
+        )
+    here = home_folder(scope.project or "")
+    told = {row.id: read_lesson(row) for row in rows if row.withheld is None and home_folder(row.project) == here}
+    return {id: told_elsewhere(lesson) for id, lesson in told.items()}
 
 
 async def list_lessons(
@@ -255,6 +258,8 @@ async def find_lessons_about(
     }
     for row in await list_lessons(database, replace(every, kinds=(WORKED_CALL,)), viewer=viewer):
         calls = {call: len(query & set(query_words(call.searched))) for call in read_calls(read_lesson(row))}
+        if not calls:
+            continue
         best = max(calls, key=lambda call: (calls[call], call.worked))
         shared[row.id] = calls[best] if calls[best] >= min(MIN_SHARED_WITH_CALL, len(query)) else 0
         rows.append(replace(row, line=f"A call that worked here: {best.line}"))

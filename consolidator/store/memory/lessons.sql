@@ -45,6 +45,17 @@ where person = %(person)s and retired_at is null and (%(project)s::text is null 
   and (%(pattern)s::text is null or line ilike %(pattern)s or key ilike %(pattern)s)
 order by score desc, id limit %(limit)s
 
+-- name: of_machine
+-- What projects showed of a person's machine: rules of its shell, and what always fails, unless it worked in another one.
+select * from lesson
+where person = %(person)s and retired_at is null and kind in ('harness', 'always_fails') and body -> 'match' ?| '{shell,elsewhere}'
+  and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
+  and not exists (
+      select from lesson worked
+      where worked.person = lesson.person and worked.project <> lesson.project and worked.kind = 'call' and worked.key = '*'
+        and worked.retired_at is null and worked.body -> 'match' -> 'keys' ? lesson.key)
+order by score desc, id limit %(limit)s
+
 -- name: warnings
 select * from lesson where person = %(person)s and retired_at is null and harm is null and (body ->> 'warns')::boolean
 order by score desc, id limit %(limit)s

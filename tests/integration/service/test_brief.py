@@ -18,7 +18,7 @@ from consolidator.jobs.merging import warning_file
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
-from consolidator.memory.lessons.lesson import OTHERS, Lesson
+from consolidator.memory.lessons.lesson import KEYS, OTHERS, WORKED_CALL, Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.lessons.trace import NO_MATCHES
 from consolidator.memory.recall.block import estimate_tokens
@@ -40,6 +40,7 @@ from tests.nights import query_rows
 from tests.support import call_and_result, log_events, run_job, user_message
 
 SHOP = "/work/shop"
+NO_JQ = "Exit code 127\n/bin/bash: line 1: jq: command not found"
 SCOPE = MemoryScope("claude-code", SHOP)
 
 
@@ -500,6 +501,44 @@ async def test_what_a_persons_shell_refused_in_one_project_is_told_in_another_an
     assert await tell(database, scope=replace(other, project_alone=True)) == ""
     assert await tell(database, "failure", replace(other, peer="eve"), **situation) == ""
     assert await tell(database, "failure", replace(other, project_alone=True), **situation) == ""
+
+
+async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_worked(
+    database: Database, tmp_path: Path
+) -> None:
+    """I16."""
+    home, failed = "/home/ann/shop", {"tool": "Bash", "arguments": {"command": "jq . a.json"}, "text": NO_JQ}
+    match = {"kind": "program", "program": "jq", "headline": "jq: command not found: jq"}
+    match["elsewhere"] = "`jq` always fails on this machine (3 of 3: jq: command not found)."
+    line = "`jq` always fails here (3 of 3: jq: command not found); `./bin/jq` then worked."
+    of_jq: dict[str, Any] = {"kind": "always_fails", "match": match, "warns": True, "instead": "./bin/jq"}
+    await keep(database, lesson("program jq", line, **of_jq), project=home)
+    other = MemoryScope("codex", "/home/ann/mail")
+    assert "on this machine" in await tell(database, scope=other)
+    answer = await tell(database, "failure", other, **failed)
+    assert "on this machine" in answer
+    assert "bin/jq" not in answer  # which is of that project
+    assert "bin/jq" in await tell(database, scope=replace(other, project=home))
+    for scope in (
+        replace(other, project="/Users/ann/mail"),
+        replace(other, peer="eve"),
+        replace(other, project_alone=True),
+    ):
+        assert await tell(database, scope=scope) == await tell(database, "failure", scope, **failed) == ""
+
+    (tmp_path / "hooks").mkdir(mode=0o700)
+    await write_warnings(database, tmp_path)
+    assert [line for line in (tmp_path / "hooks" / "warnings").read_text().splitlines() if line[0] == "P"] == [
+        f"P{home}",
+        "P/home/ann",
+    ]
+
+    worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program sed"]})
+    await keep(database, worked, project="/home/ann/third")
+    assert await tell(database, scope=other) == await tell(database, "failure", other, **failed) == ""
+    await write_warnings(database, tmp_path)
+    assert "P/home/ann\n" not in (tmp_path / "hooks" / "warnings").read_text()
+    assert "bin/jq" in await tell(database, scope=replace(other, project=home))
 
 
 @pytest.mark.parametrize(

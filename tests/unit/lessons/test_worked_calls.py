@@ -6,7 +6,7 @@ import pytest
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.history import History
-from consolidator.memory.lessons.lesson import WorkedCall, read_calls
+from consolidator.memory.lessons.lesson import KEYS, WorkedCall, read_calls
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from tests.unit.lessons.traced import CallLog
@@ -14,7 +14,7 @@ from tests.unit.lessons.traced import CallLog
 
 def learn(*logs: CallLog) -> dict[str, list[WorkedCall]]:
     lessons = learn_worked_calls(History.of([log.trace() for log in logs]))
-    return {lesson.key: read_calls(lesson) for lesson in lessons}
+    return {lesson.key: read_calls(lesson) for lesson in lessons if lesson.key != KEYS}
 
 
 def described(name: str, command: str, description: str) -> CallLog:

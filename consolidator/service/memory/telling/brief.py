@@ -52,7 +52,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.lessons import is_said, load_lessons, load_shell_rules
+from consolidator.service.memory.lessons import is_said, load_lessons, load_machine_lessons
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
 from consolidator.service.memory.rules import list_asked
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
@@ -165,8 +165,9 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     facts = await _load_facts(database, scope)
     by_id = await load_lessons(database, scope)
     told = {lesson.key for lesson in by_id.values() if lesson.starts}
-    for id, lesson in (await load_shell_rules(database, scope)).items():  # of the shell and client that the agent has
-        if lesson.starts and lesson.key not in told and scope.agent in lesson.agents:
+    for id, lesson in (await load_machine_lessons(database, scope)).items():
+        is_of_client = "shell" not in lesson.match or scope.agent in lesson.agents  # which may have its own shell
+        if lesson.starts and lesson.key not in told and is_of_client:
             by_id[id] = lesson
             told.add(lesson.key)
     if scope.peer == OWNER:
@@ -447,7 +448,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    lessons = await load_shell_rules(database, scope) | await load_lessons(database, scope)
+    lessons = await load_machine_lessons(database, scope) | await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     by_lesson = None
