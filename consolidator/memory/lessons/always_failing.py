@@ -182,8 +182,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
     needed_sessions = 1 if key[0] in ("whole", "tool") else MIN_SESSIONS
-    if key[0] == "program" and _is_missing(failures) and _find_instead(key, failures) is not None:
-        needed_sessions = 1  # the same words with another program worked
+    if key[0] == "program" and _is_missing(failures):
+        needed_sessions = 1
     if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
         return None
     counts: Counter[str] = Counter()
@@ -275,7 +275,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
             **_say_elsewhere(key, f"{always} fails on this machine ({counts})", headline, instead),
         },
         warns=kind == "whole" or (uses.successes == 0 and kind != "tool"),
-        starts=kind != "whole",
+        starts=kind != "whole" and (kind != "program" or instead is not None or len(cases.roots) >= MIN_SESSIONS),
     )
 
 

@@ -21,6 +21,7 @@ from consolidator.memory.calls.shell_words import (
 )
 
 _RUN_PROGRAMS = KNOWN_PROGRAMS - SUBCOMMAND_VERBS  # that a word after an unknown program names; `test` is its task
+_HAS_OTHER_WAY = re.compile(r"2> ?/dev/null *\|\|")  # whoever writes that expects that it may fail
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
 
@@ -45,7 +46,15 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
         return isinstance(given, str) and bool(find_patterns(given))
     if kind == "pkill":
         return is_read_by_shell(given) and ends_own_shell(line)
-    return any(_is_match(match, words) for words in unwrap_shells(split_commands(line)))
+    commands = unwrap_shells(split_commands(line))
+    if kind == "program" and (_HAS_OTHER_WAY.search(line) or any(map(_brings_program, commands))):
+        return False
+    return any(_is_match(match, words) for words in commands)
+
+
+def _brings_program(words: Sequence[str]) -> bool:
+    """Tell whether a program that was not there may be after a command."""
+    return words[0] in ("source", ".", "eval", "export") or "install" in words
 
 
 def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:

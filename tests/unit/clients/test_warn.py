@@ -52,6 +52,14 @@ def test_a_wrapper_that_cannot_run_a_program_is_warned_of_wherever_a_command_beg
     assert is_warned(WRAPPER, command, cwd=f"{SHOP}__worktrees/x")
 
 
+def test_a_missing_program_is_not_warned_of_in_a_line_that_may_bring_it_or_has_another_way() -> None:
+    assert is_warned(PROGRAM, "gmake all")
+    assert is_warned(PROGRAM, "gmake all || echo failed")
+    assert not is_warned(PROGRAM, "gmake all 2>/dev/null || make all")
+    for before in ("source ~/.profile", ". tools/env.sh", 'eval "$(tools env)"', "brew install gmake", "export PATH=a"):
+        assert not is_warned(PROGRAM, f"{before} && gmake all")
+
+
 @pytest.mark.parametrize(
     "command",
     [
