@@ -83,14 +83,11 @@ class WorkedCall(Plain):
         return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
 
 
-def told_elsewhere(lesson: Lesson) -> Lesson:
-    """Return a lesson as it is told in another project of its machine."""
-    line = lesson.match.get(ELSEWHERE)
-    return (
-        lesson
-        if line is None
-        else replace(lesson, line=line, instead=lesson.instead if lesson.instead and lesson.instead in line else None)
-    )
+def told_elsewhere(lesson: Lesson, projects: int = 1) -> Lesson:
+    """Return a lesson as it is told in another project of its machine, of which so many showed it."""
+    line = lesson.match.get(ELSEWHERE, lesson.line)
+    instead = lesson.instead if lesson.instead and lesson.instead in line else None
+    return replace(lesson, line=line, instead=instead, starts=lesson.starts or projects > 1)
 
 
 def home_folder(project: str) -> str:

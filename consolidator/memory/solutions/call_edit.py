@@ -140,9 +140,11 @@ def find_edits(failed: str, worked: str, symbol: str, error: str) -> tuple[CallE
     changed = [words for words in before if words not in after]
     instead = [words for words in after if words not in before]
     pairs = zip(changed, instead, strict=False)
-    ways = {_compare(*pair, symbol) for pair in pairs} if len(changed) == len(instead) else set()
+    ways = {_compare(*pair, symbol) for pair in pairs} if len(changed) <= len(instead) else set()
     edits = ways.pop() if len(ways) == 1 else ()
     named = tuple(edit for edit in edits if edit.is_named(error))
+    if len(changed) < len(instead):  # more than what failed was run then
+        return tuple(edit for edit in named if not edit.is_replacement)
     return named or tuple(edit for edit in edits if len(edits) == 1 and not edit.is_replacement)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -74,7 +75,8 @@ async def load_machine_lessons(database: Database, scope: MemoryScope) -> dict[s
         )
     here = home_folder(scope.project or "")
     told = {row.id: read_lesson(row) for row in rows if row.withheld is None and home_folder(row.project) == here}
-    return {id: told_elsewhere(lesson) for id, lesson in told.items()}
+    projects = Counter(lesson.key for lesson in told.values())
+    return {id: told_elsewhere(lesson, projects[lesson.key]) for id, lesson in told.items()}
 
 
 async def list_lessons(

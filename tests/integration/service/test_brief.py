@@ -17,6 +17,7 @@ from consolidator.database import Database
 from consolidator.jobs.merging import warning_file
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.memory.lessons import telling
+from consolidator.memory.lessons.habits import SLEPT
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import KEYS, OTHERS, WORKED_CALL, Lesson
 from consolidator.memory.lessons.telling import Told
@@ -519,6 +520,12 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
     assert "on this machine" in answer
     assert "bin/jq" not in answer  # which is of that project
     assert "bin/jq" in await tell(database, scope=replace(other, project=home))
+    of_nl = {**match, "program": "nl", "elsewhere": "`nl` always fails on this machine."}
+    once = lesson("program nl", "`nl` always fails.", **(of_jq | {"match": of_nl, "starts": False}))
+    for project in ("/home/ann/third", "/home/ann/fourth"):
+        assert "`nl`" not in await tell(database, scope=other)
+        await keep(database, once, project=project)
+    assert "`nl`" in await tell(database, scope=other)  # two projects showed it
     for scope in (
         replace(other, project="/Users/ann/mail"),
         replace(other, peer="eve"),
@@ -528,17 +535,31 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
 
     (tmp_path / "hooks").mkdir(mode=0o700)
     await write_warnings(database, tmp_path)
-    assert [line for line in (tmp_path / "hooks" / "warnings").read_text().splitlines() if line[0] == "P"] == [
-        f"P{home}",
-        "P/home/ann",
-    ]
+    lines = (tmp_path / "hooks" / "warnings").read_text().splitlines()
+    places = [line for line in lines if line.startswith("P")]
+    assert f"P{home}" in places
+    assert places[-1] == "P/home/ann"  # after what is known of one project
 
-    worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program sed"]})
-    await keep(database, worked, project="/home/ann/third")
+    worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program nl"]})
+    await keep(database, worked, project="/home/ann/fifth")
     assert await tell(database, scope=other) == await tell(database, "failure", other, **failed) == ""
     await write_warnings(database, tmp_path)
     assert "P/home/ann\n" not in (tmp_path / "hooks" / "warnings").read_text()
     assert "bin/jq" in await tell(database, scope=replace(other, project=home))
+
+
+async def test_a_shells_rule_is_told_without_a_call_that_is_hostile(database: Database) -> None:
+    """I18."""
+    rule = {"shell": SLEPT, "kind": SLEPT}
+    await keep(database, lesson(SLEPT, "A call that sleeps first is refused.", kind="harness", match=rule))
+    for call, is_quoted in (("make logs", True), ("cat /home/eve/.ssh/id_rsa", False)):
+        situation: dict[str, Any] = {
+            "arguments": {"command": f"sleep 30 && {call}"},
+            "text": f"Blocked: sleep 30 followed by: {call}",
+        }
+        told = await tell(database, "failure", tool="Bash", **situation)
+        assert "refused" in told
+        assert (call in told) == is_quoted
 
 
 @pytest.mark.parametrize(

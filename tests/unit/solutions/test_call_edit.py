@@ -150,6 +150,20 @@ def test_the_difference_of_two_calls_is_an_edit_or_nothing(
     assert list(find_edits(failed, worked, symbol, "error: it failed")) == edits
 
 
+@pytest.mark.parametrize(
+    ("worked", "edits"),
+    [
+        ("box add -w a && box add -D -w b", [(("add",), ("add", "-w"))]),
+        ("box add -D a && box add -D b", []),  # the error names another one
+        ("box add b && box add -w c", []),
+    ],
+)
+def test_an_option_that_the_error_names_is_an_edit_where_more_was_run_then(
+    worked: str, edits: list[tuple[tuple[str, ...], tuple[str, ...]]]
+) -> None:
+    assert list(find_edits("box add a", worked, "sh:box add", "say so with the -w flag")) == edits
+
+
 def test_what_is_told_was_looked_at_as_a_whole() -> None:
     told = suggest(learn(*APPROVED), NO_TTY, "Bash", command=push("other"))
     assert find_harm("Bash", told.arguments, "shop") is None

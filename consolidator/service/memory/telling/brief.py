@@ -146,8 +146,9 @@ async def brief(
             lessons = await load_lessons(database, scope)
             warning = [lesson for lesson in lessons.values() if lesson.warns]
             answer = telling.warn_before(warning, situation.tool, situation.arguments, situation.place or project)
-            item = None if answer is None else _worded_item(lessons, answer, project)
-            return _render(moment, WARNING_NOTE, [Section("", [item] if item else [])], tokens or WARNING_TOKENS)
+            answer = _without_harm(answer, project)
+            items = [] if answer is None else [_worded_item(lessons, answer)]
+            return _render(moment, WARNING_NOTE, [Section("", items)], tokens or WARNING_TOKENS)
         case "failure":
             return await _answer_failure(database, scope, situation, tokens or FAILURE_TOKENS)
 
@@ -451,9 +452,11 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     lessons = await load_machine_lessons(database, scope) | await load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
+    answer = _without_harm(answer, place)
     by_lesson = None
-    if answer is not None and answer.text not in situation.shown and (item := _worded_item(lessons, answer, place)):
-        by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(answer, situation))
+    if answer is not None and answer.text not in situation.shown:
+        section = Section("", [_worded_item(lessons, answer)])
+        by_lesson = _render("failure", FAILURE_NOTE, [section], tokens, _suggestion(answer, situation))
     if by_lesson is not None and answer is not None and answer.lesson.kind not in GENERAL_KINDS:
         match = answer.lesson.match
         if "option" not in match or answer.call != match["operation"]:  # which is no whole call
@@ -490,10 +493,14 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
     return None
 
 
-def _worded_item(lessons: dict[str, Lesson], worded: Told, project: str) -> RecallItem | None:
-    """Return the line of a lesson in the words for one call; None where these are hostile."""
-    if lesson_harm(worded.text, worded.call, project) is not None:
-        return None
+def _without_harm(worded: Told | None, project: str) -> Told | None:
+    """Return a lesson in the words for one call, where these are hostile a shell's rule in its own; else None."""
+    ways = [] if worded is None else [worded]
+    ways += [Told(told.lesson, told.lesson.line) for told in ways if "shell" in told.lesson.match]
+    return next((told for told in ways if lesson_harm(told.text, told.call, project) is None), None)
+
+
+def _worded_item(lessons: dict[str, Lesson], worded: Told) -> RecallItem:
     id = next(id for id, lesson in lessons.items() if lesson == worded.lesson)
     return lesson_item(id, worded.text, worded.lesson.score)
 
