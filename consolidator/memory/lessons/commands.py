@@ -74,7 +74,8 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         )
         command = commands[best]
         sessions = roots[best]
-        if sessions < MIN_SESSIONS and (purpose in _OF_TASKS or not command.is_steady):
+        is_own = command.is_steady and is_inside(command.home or "")
+        if sessions < MIN_SESSIONS and (purpose in _OF_TASKS or not is_own):
             continue
         often = [name for name in others if roots[name] >= max(MIN_SESSIONS, sessions // 5)]
         also = "".join(

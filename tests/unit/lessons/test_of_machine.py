@@ -8,7 +8,7 @@ from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import ELSEWHERE, KEYS, home_folder, told_elsewhere
 from consolidator.memory.lessons.worked_calls import learn_worked_calls
-from tests.unit.lessons.traced import CallLog
+from tests.unit.lessons.traced import HOME, CallLog
 
 NOT_FOUND = "bash: line 1: {}: command not found"
 
@@ -98,3 +98,13 @@ def test_what_worked_of_the_machine_is_known_also_behind_a_pipe() -> None:
 )
 def test_the_projects_of_a_machine_lie_in_one_folder(project: str, home: str) -> None:
     assert home_folder(project) == home
+
+
+@pytest.mark.parametrize(
+    ("folder", "count", "is_told"), [("/work/action", 1, False), ("/work/action", 2, True), (HOME, 1, True)]
+)
+def test_a_build_in_another_repository_is_told_after_two_sessions(folder: str, count: int, is_told: bool) -> None:
+    call = f"cd {folder} && pnpm run bundle"
+    logs = [CallLog(f"s{number}").run(call, "built in 2 s").run(call, "built in 3 s") for number in range(count)]
+    lessons = learn_lessons([log.trace() for log in logs])
+    assert any("pnpm run bundle" in lesson.line for lesson in lessons) == is_told
