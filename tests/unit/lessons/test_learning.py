@@ -16,7 +16,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons import history
 from consolidator.memory.lessons.before_call import concerns, correct
 from consolidator.memory.lessons.commands import MAX_RULES
-from consolidator.memory.lessons.habits import MAX_ALIKE, MAX_KEPT
+from consolidator.memory.lessons.files import MAX_ALIKE, MAX_KEPT
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import purpose_of, quote_pattern

@@ -1,0 +1,123 @@
+"""Learns how a project's commits are made, and which repository the calls of `gh` name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from consolidator.memory.lessons.history import Cases, History, code, most_common
+from consolidator.memory.lessons.lesson import Lesson
+
+MIN_SESSIONS = 3
+MAX_COMMITS_SCORE = 4.0  # how commits are made matters less than what fails
+MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
+TYPED = "type: …"  # the form of a subject
+MAX_NAMES = 4  # of types of commits, and of branches
+MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
+_OF_REPOSITORY = re.compile(
+    r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
+)
+NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
+_SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where a commit's subject begins
+    r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
+    r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
+    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
+    re.ASCII,
+)
+BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][\w-]{1,14})/", re.ASCII)
+
+
+def learn_commits(history: History) -> Iterator[Lesson]:
+    """Yield how commits are made: the form of their subjects, whether they are pushed, and how branches are called.
+
+    Of subjects and names nothing is kept but a word before a colon or a slash.
+    """
+    forms: dict[str, Cases] = defaultdict(Cases)
+    types: dict[str, set[str]] = defaultdict(set)  # sessions
+    branches: dict[str, set[str]] = defaultdict(set)
+    pushed: dict[str, bool] = {}  # session -> whether it pushed after a commit
+    scoped = 0
+    for session, call in history.calls():
+        for segment in call.segments:
+            if not segment.ok or segment.is_hostile:
+                continue
+            if segment.operation == "git push" and session.root in pushed:
+                pushed[session.root] = True
+            elif branch := BRANCH.search(segment.call):
+                branches[f"{branch[1]}/…"].add(session.root)
+            elif segment.operation == "git commit":
+                pushed.setdefault(session.root, False)
+                if subject := read_subject(call.line):
+                    form, word, scope = subject
+                    forms[form].add(session, call)
+                    if form == TYPED:
+                        scoped += bool(scope)
+                        types[word].add(session.root)
+
+    total = sum(map(len, forms.values()))
+    form, cases = max(forms.items(), key=lambda each: (len(each[1]), each[0]), default=("", Cases()))
+    if len(cases.roots) < MIN_SESSIONS or len(cases) < MIN_FORM_SHARE * total:
+        return
+    shown = code(form) if form else "a plain subject without `type:`"
+    if form == TYPED:
+        shown = "`type(scope): …`" if 2 * scoped > len(cases) else "`type: …`"
+        shown += f", mostly {', '.join(names)}" if (names := _usual_names(types)) else ""
+    counts = [f"{len(cases)} of {total}"]
+    pushes = sum(pushed.values())
+    if max(pushes, len(pushed) - pushes) >= MIN_FORM_SHARE * len(pushed):
+        counts.append(f"{'mostly' if 2 * pushes > len(pushed) else 'rarely'} pushed at once")
+    if names := _usual_names(branches):
+        counts.append(f"branches are called {', '.join(names)}")
+    line = f"Commits here: {shown} ({'; '.join(counts)})."
+    yield cases.build_lesson("constant", "commits", line, min(MAX_COMMITS_SCORE, 0.3 * len(cases.roots)))
+
+
+def read_subject(line: str) -> tuple[str, str, str] | None:
+    """Return the form of a commit's subject, with its type and scope; None where a line shows none."""
+    if (subject := _SUBJECT.search(line)) is None:
+        return None
+    ticket, word, scope = subject.groups(default="")
+    form = f"{ticket}-…" if ticket else f"{word}: …" if word else ""
+    return TYPED if word.islower() else form, word, scope
+
+
+def _usual_names(sessions: dict[str, set[str]]) -> list[str]:
+    """Return the names that several sessions gave, the most frequent first."""
+    usual = sorted((-len(roots), name) for name, roots in sessions.items() if len(roots) > 1)
+    return [code(name) for _, name in usual[:MAX_NAMES]]
+
+
+def learn_repository(history: History) -> Iterator[Lesson]:
+    """Yield the repository that nearly all successful `gh` calls name.
+
+    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out,
+    in more sessions.
+    """
+    cases: dict[str, Cases] = defaultdict(Cases)
+    unnamed = failures = 0  # the calls that leave it out
+    for session, call in history.calls():
+        if call.kind == "shell" and call.ok and call.value and "/" in call.value:
+            cases[call.value].add(session, call)
+        elif call.kind == "shell" and any(_OF_REPOSITORY.match(segment.operation) for segment in call.segments):
+            unnamed += call.ok is True
+            failures += any(NO_REMOTE.search(headline.text) is not None for headline in call.headlines)
+    counts = Counter({value: len(members) for value, members in cases.items()})
+    best = most_common(counts) if counts else None
+    if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
+        return
+    is_own = best.rpartition("/")[2].casefold() == (history.home or "").rpartition("/")[2].casefold()
+    if not is_own and (len(cases[best].roots) < MIN_SESSIONS or counts[best] <= unnamed):
+        return
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+        shares = f"{counts[best]} of {counts.total() + unnamed}" + (f"; {failures} failed without" if failures else "")
+        yield cases[best].build_lesson(
+            "constant",
+            "gh repository",
+            f"`gh` calls here name the repository {code(best)} ({shares}).",
+            1.0 * len(cases[best].roots),
+            successes=counts[best],
+            failures=failures,
+            instead=best,
+            starts=failures > 0 or counts[best] > unnamed,
+        )
