@@ -378,6 +378,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             -score,
             match={"paths": [first, second]},
+            starts=False,  # no later session met most, and of the others half did not hold
         )
 
 

@@ -46,6 +46,11 @@ def test_code_of_one_folder_is_told_where_each_file_goes_with_the_other(files: t
     assert [lesson.key for lesson in of_kind(lessons, "together")] == [" ".join(files)]
 
 
+def test_files_that_change_together_are_told_where_they_come_up_and_not_at_a_start() -> None:
+    lessons = learn(4, lambda log: change_apart(log, "cmd/copy.go", "cmd/flags.go"))
+    assert [lesson.starts for lesson in of_kind(lessons, "together")] == [False]
+
+
 def test_a_file_that_changes_with_everything_is_told_with_none_of_its_kind() -> None:
     def write(log: CallLog) -> None:
         change_apart(log, "core/engine.go", "cmd/copy.go")
