@@ -268,7 +268,7 @@ class Witness:
         shown = "" if "a plain subject" in line else _SPAN.findall(line)[0].replace("(scope)", "")
         yield "commits' form", "", line, partial(self._has_form, shown)
         if "pushed at once" in line:
-            yield "commits pushed", "", line, partial(self._is_pushed, "mostly pushed" in line)
+            yield "commits pushed", "", line, self._is_pushed
         if "branches are called" in line:
             names = {*_SPAN.findall(line.partition("branches are called")[2])}
             yield "branches", "", line, partial(self._has_branch, names)
@@ -278,9 +278,9 @@ class Witness:
         forms = [subject[0] == form for line in lines if (subject := read_subject(line))]
         return 2 * sum(forms) >= len(forms) if forms else None
 
-    def _is_pushed(self, told: bool, session: TracedSession) -> bool | None:
+    def _is_pushed(self, session: TracedSession) -> bool | None:
         made = [each.operation for _, each in _segments(session) if each.ok]
-        return ("git push" in made[made.index("git commit") :]) is told if "git commit" in made else None
+        return "git push" in made[made.index("git commit") :] if "git commit" in made else None
 
     def _has_branch(self, names: set[str], session: TracedSession) -> bool | None:
         made = [f"{match[1]}/…" for _, s in _segments(session) if s.ok and (match := BRANCH.search(s.call))]

@@ -64,9 +64,8 @@ def learn_commits(history: History) -> Iterator[Lesson]:
         shown = "`type(scope): …`" if 2 * scoped > len(cases) else "`type: …`"
         shown += f", mostly {', '.join(names)}" if (names := _usual_names(types)) else ""
     counts = [f"{len(cases)} of {total}"]
-    pushes = sum(pushed.values())
-    if max(pushes, len(pushed) - pushes) >= MIN_FORM_SHARE * len(pushed):
-        counts.append(f"{'mostly' if 2 * pushes > len(pushed) else 'rarely'} pushed at once")
+    if sum(pushed.values()) >= MIN_FORM_SHARE * len(pushed):
+        counts.append("mostly pushed at once")
     if names := _usual_names(branches):
         counts.append(f"branches are called {', '.join(names)}")
     line = f"Commits here: {shown} ({'; '.join(counts)})."

@@ -22,14 +22,14 @@ from tests.unit.lessons.traced import (
                 "git add a && git commit -m \"$(cat <<'EOF'\nfeat(web): x\nEOF\n)\"",
                 "git commit -am 'fix(api): mend it'",
             ],
-            "`type(scope): …`, mostly `feat`, `fix` (6 of 6; rarely pushed at once)",
+            "`type(scope): …`, mostly `feat`, `fix` (6 of 6)",
         ),
         (
             ["git checkout -b fix/cart", "git commit -m 'docs: say so' && git push"],
             "`type: …`, mostly `docs` (3 of 3; mostly pushed at once; branches are called `fix/…`)",
         ),
-        (["git commit -F - <<'EOF'\nSHOP-12 Add the cart\nEOF"], "`SHOP-…` (3 of 3; rarely pushed at once)"),
-        (["git commit -m 'Add it: at last'"], "a plain subject without `type:` (3 of 3; rarely pushed at once)"),
+        (["git commit -F - <<'EOF'\nSHOP-12 Add the cart\nEOF"], "`SHOP-…` (3 of 3)"),
+        (["git commit -m 'Add it: at last'"], "a plain subject without `type:` (3 of 3)"),
         (["git commit -m 'feat: add it'", "git commit -m 'Mend the cart'"], None),
         (["git commit -F /tmp/message && gh pr create -t 'feat: add it'"], None),
         (["git commit --amend --no-edit"], None),
@@ -45,7 +45,7 @@ def test_it_is_told_how_commits_are_made(calls: list[str], line: str | None) -> 
     assert [lesson for lesson in of_kind(learn(2, write), "constant") if lesson.key == "commits"] == []
 
 
-@pytest.mark.parametrize(("pushing", "told"), [(1, "; rarely pushed"), (3, ""), (4, "; mostly pushed")])
+@pytest.mark.parametrize(("pushing", "told"), [(0, ")"), (3, ")"), (4, "; mostly pushed")])
 def test_that_commits_are_pushed_is_told_of_four_sessions_in_five(pushing: int, told: str) -> None:
     def write(log: CallLog) -> None:
         log.run("git commit -m 'Add the cart'").run("git push" if int(log.name[1:]) < pushing else "git log")
