@@ -28,7 +28,7 @@ from benchmarks.quality.replayed_sessions import find_format
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, keys_of
-from consolidator.memory.lessons.commits import BRANCH, read_subject
+from consolidator.memory.lessons.commits import read_subject
 from consolidator.memory.lessons.files import find_tests, wildcard
 from consolidator.memory.lessons.harness import find_refusals
 from consolidator.memory.lessons.history import History, TracedSession, is_inside, segment_purpose
@@ -264,14 +264,11 @@ class Witness:
         return place in places if places else None
 
     def _read_commits(self, line: str) -> Iterator[tuple[str, str, str, Judge]]:
-        """Yield the form of commits, whether they are pushed, and how branches are called."""
+        """Yield the form of commits, and that they are pushed."""
         shown = "" if "a plain subject" in line else _SPAN.findall(line)[0].replace("(scope)", "")
         yield "commits' form", "", line, partial(self._has_form, shown)
         if "pushed at once" in line:
             yield "commits pushed", "", line, self._is_pushed
-        if "branches are called" in line:
-            names = {*_SPAN.findall(line.partition("branches are called")[2])}
-            yield "branches", "", line, partial(self._has_branch, names)
 
     def _has_form(self, form: str, session: TracedSession) -> bool | None:
         lines = (call.line for call, each in _segments(session) if each.operation == "git commit" and each.ok)
@@ -281,10 +278,6 @@ class Witness:
     def _is_pushed(self, session: TracedSession) -> bool | None:
         made = [each.operation for _, each in _segments(session) if each.ok]
         return "git push" in made[made.index("git commit") :] if "git commit" in made else None
-
-    def _has_branch(self, names: set[str], session: TracedSession) -> bool | None:
-        made = [f"{match[1]}/…" for _, s in _segments(session) if s.ok and (match := BRANCH.search(s.call))]
-        return not names.isdisjoint(made) if made else None
 
     def _names_repository(self, repository: str | None, session: TracedSession) -> bool | None:
         named = [call.value for call in session.calls if call.kind == "shell" and call.ok and "/" in (call.value or "")]

@@ -13,7 +13,7 @@ MIN_SESSIONS = 3
 MAX_COMMITS_SCORE = 4.0  # how commits are made matters less than what fails
 MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
 TYPED = "type: …"  # the form of a subject
-MAX_NAMES = 4  # of types of commits, and of branches
+MAX_TYPES = 4  # of commits, the most frequent
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
@@ -25,17 +25,15 @@ _SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where 
     r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
     re.ASCII,
 )
-BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][\w-]{1,14})/", re.ASCII)
 
 
 def learn_commits(history: History) -> Iterator[Lesson]:
-    """Yield how commits are made: the form of their subjects, whether they are pushed, and how branches are called.
+    """Yield how commits are made: the form of their subjects, and whether they are pushed.
 
-    Of subjects and names nothing is kept but a word before a colon or a slash.
+    Of subjects nothing is kept but a word before a colon.
     """
     forms: dict[str, Cases] = defaultdict(Cases)
     types: dict[str, set[str]] = defaultdict(set)  # sessions
-    branches: dict[str, set[str]] = defaultdict(set)
     pushed: dict[str, bool] = {}  # session -> whether it pushed after a commit
     scoped = 0
     for session, call in history.calls():
@@ -44,8 +42,6 @@ def learn_commits(history: History) -> Iterator[Lesson]:
                 continue
             if segment.operation == "git push" and session.root in pushed:
                 pushed[session.root] = True
-            elif branch := BRANCH.search(segment.call):
-                branches[f"{branch[1]}/…"].add(session.root)
             elif segment.operation == "git commit":
                 pushed.setdefault(session.root, False)
                 if subject := read_subject(call.line):
@@ -62,13 +58,10 @@ def learn_commits(history: History) -> Iterator[Lesson]:
     shown = code(form) if form else "a plain subject without `type:`"
     if form == TYPED:
         shown = "`type(scope): …`" if 2 * scoped > len(cases) else "`type: …`"
-        shown += f", mostly {', '.join(names)}" if (names := _usual_names(types)) else ""
-    counts = [f"{len(cases)} of {total}"]
-    if sum(pushed.values()) >= MIN_FORM_SHARE * len(pushed):
-        counts.append("mostly pushed at once")
-    if names := _usual_names(branches):
-        counts.append(f"branches are called {', '.join(names)}")
-    line = f"Commits here: {shown} ({'; '.join(counts)})."
+        usual = sorted((-len(roots), name) for name, roots in types.items() if len(roots) > 1)[:MAX_TYPES]
+        shown += f", mostly {', '.join(code(name) for _, name in usual)}" if usual else ""
+    push = "; mostly pushed at once" if sum(pushed.values()) >= MIN_FORM_SHARE * len(pushed) else ""
+    line = f"Commits here: {shown} ({len(cases)} of {total}{push})."
     yield cases.build_lesson("constant", "commits", line, min(MAX_COMMITS_SCORE, 0.3 * len(cases.roots)))
 
 
@@ -79,12 +72,6 @@ def read_subject(line: str) -> tuple[str, str, str] | None:
     ticket, word, scope = subject.groups(default="")
     form = f"{ticket}-…" if ticket else f"{word}: …" if word else ""
     return TYPED if word.islower() else form, word, scope
-
-
-def _usual_names(sessions: dict[str, set[str]]) -> list[str]:
-    """Return the names that several sessions gave, the most frequent first."""
-    usual = sorted((-len(roots), name) for name, roots in sessions.items() if len(roots) > 1)
-    return [code(name) for _, name in usual[:MAX_NAMES]]
 
 
 def learn_repository(history: History) -> Iterator[Lesson]:

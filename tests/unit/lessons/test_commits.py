@@ -26,7 +26,7 @@ from tests.unit.lessons.traced import (
         ),
         (
             ["git checkout -b fix/cart", "git commit -m 'docs: say so' && git push"],
-            "`type: …`, mostly `docs` (3 of 3; mostly pushed at once; branches are called `fix/…`)",
+            "`type: …`, mostly `docs` (3 of 3; mostly pushed at once)",
         ),
         (["git commit -F - <<'EOF'\nSHOP-12 Add the cart\nEOF"], "`SHOP-…` (3 of 3)"),
         (["git commit -m 'Add it: at last'"], "a plain subject without `type:` (3 of 3)"),
