@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consolidator.memory.lessons.commands import MAX_RULES
 from consolidator.memory.lessons.telling import answer_failure
 from tests.unit.lessons.traced import (
@@ -67,6 +69,16 @@ def test_the_rules_that_a_check_finds_until_code_keeps_them_are_told() -> None:
     assert lesson.line == "`pnpm run lint` often finds `useAltText` (3 sessions), `noNestedTernary` (3)."
     assert lesson.starts
     assert answer_failure([lesson], "Bash", {"command": "pnpm run lint"}, nested) is None  # it says so itself
+
+
+@pytest.mark.parametrize(("sessions", "is_told"), [(10, True), (11, False)])
+def test_rules_are_told_where_a_check_finds_them_in_three_of_ten_sessions(sessions: int, is_told: bool) -> None:
+    def write(log: CallLog) -> None:
+        if log.name in ("s0", "s1", "s2"):
+            log.fail("make lint", "cart.go:3:4: Error return value is not checked (errcheck)")
+        log.run("make lint", "")
+
+    assert bool(of_kind(learn(sessions, write), "first_run_fails")) == is_told
 
 
 def test_the_rules_of_a_check_have_a_bound_whatever_it_prints() -> None:
