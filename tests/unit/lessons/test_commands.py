@@ -13,6 +13,7 @@ from tests.unit.lessons.traced import (
     HOME,
     CallLog,
     learn,
+    learn_in_turn,
     of_kind,
 )
 
@@ -311,3 +312,14 @@ def test_of_two_builds_the_one_that_worked_more_often_is_told_first() -> None:
 
     (build,) = (each for each in learn(2, write) if each.purpose == "build")
     assert build.instead == "npm run build"
+
+
+@pytest.mark.parametrize(("last", "is_told"), [("s3", True), ("s2", False)])
+def test_a_practice_that_six_of_ten_sessions_came_after_is_told_at_no_start(last: str, is_told: bool) -> None:
+    def write(log: CallLog) -> None:
+        log.run("pnpm run test", "ok")
+        if log.name <= last:
+            log.run("pnpm run build", "ok").fail("jqx . cart.json", "zsh:1: command not found: jqx")
+
+    starts = {lesson.key: lesson.starts for lesson in learn_in_turn(10, write)}
+    assert starts == {"test": True, "build": is_told, "program jqx": True}  # what failed may not, since it was told
