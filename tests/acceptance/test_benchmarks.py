@@ -14,9 +14,10 @@ from benchmarks.harness import synthetic_sessions
 from benchmarks.harness.missed_targets import MissedTarget, load_missed_targets
 from benchmarks.harness.report import Figure, Report, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
-from benchmarks.quality import error_pairs, next_call
+from benchmarks.quality import borne_out, error_pairs, next_call
 from consolidator.formats.registry import get_format
 from consolidator.models.payload import EventType
+from tests.acceptance.claude_home import ClaudeSession
 
 RATIOS = {
     "append": {"append / INSERT"},
@@ -194,6 +195,29 @@ async def test_of_few_tasks_each_of_five_parts_is_held_out_once(server: Benchmar
     assert figures["calls"] == 24
     report = next_call.build_report(figures, folder)
     assert "learned - better baseline" in figures_of(report)
+
+
+def test_later_sessions_bear_out_what_a_start_tells_or_contradict_it(tmp_path: Path) -> None:
+    for number in range(9):
+        is_later = number >= 6
+        session = ClaudeSession(f"s{number}", day=number + 1).say("Mend the cart")
+        session.call("test", "pnpm run test", "12 passed")
+        session.call("lint", "npx oxlint src" if is_later else "pnpm run lint", "0 warnings")
+        session.call("commit", f"git commit -m '{'fix' if number != 7 else 'Cart'}: round the sum'")
+        if not is_later:
+            session.call("query", "jqx . cart.json", "zsh: command not found: jqx", failed=True)
+        session.write(tmp_path)
+
+    folder = next((tmp_path / ".claude" / "projects").iterdir())
+    lines = borne_out.measure_folder(borne_out.TRAIN_SHARE, folder)
+    verdicts = {f"{line.kind} {line.detail}".strip(): (line.verdict, line.held, line.met) for line in lines}
+    assert verdicts["command test"] == ("borne out", 3, 3)
+    assert verdicts["command lint"] == ("contradicted", 0, 3)
+    assert verdicts["commits' form"] == ("borne out", 2, 3)
+    assert verdicts["always fails program"] == ("not met", 0, 0)
+    report = borne_out.build_report(lines, 1)
+    assert "command" not in figures_of(report)  # the line of what is run before a commit says as much
+    assert figures_of(report)["before a commit"] == report.details["kinds"]["before a commit"]["contradicted"] == 1
 
 
 def write_failing_rollout(folder: Path) -> Path:

@@ -146,7 +146,7 @@ def _judge(line: str, project: str | None, depth: int) -> Iterator[str]:
         yield rules.FETCHES_AND_RUNS
     for match in _RUN_OUTPUT.finditer(line) if _INNER.search(line) else ():
         yield from _judge_source(_parse(match["inner"] or match["ticks"] or ""), project, depth)
-    bodies = [match[2] or match[3] for match in _HEREDOC.finditer(line)] if "<<" in line else []
+    bodies = [match[2] or match[3] or "" for match in _HEREDOC.finditer(line)] if "<<" in line else []
     for body in bodies:
         yield from _judge_text(body)
         if not rules.INTERPRETERS.isdisjoint(command.program for command in commands):

@@ -28,7 +28,8 @@ from consolidator.memory.lessons.trace import TracedCall
 
 MIN_FINDING_SESSIONS, MAX_RULES, MAX_RULES_TOLD = 3, 100, 4
 _FINDS_RULES = ("check", "lint", "format", FORMAT_CHECK, "typecheck", "build")
-MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
+MIN_FIRST_FAILS, MIN_MENDED_SHARE = 3, 0.2
+MIN_FIRST_SHARE = 0.3  # of the sessions that run a check: in which its first run fails, or it finds one of its rules
 MIN_HOME_USES = 5
 _CHECKS = ("check", "lint", "test", "typecheck", FORMAT_CHECK)  # what fails of them is mostly what they find
 _OF_TASKS = ("generate", "migrate", "run")  # what such names mean, one session does not tell
@@ -188,6 +189,7 @@ def _findings(history: History) -> Iterator[Lesson]:
     left: dict[str, dict[str, Cases]] = defaultdict(lambda: defaultdict(Cases))  # formatter -> rule -> cases
     found: dict[str, Cases] = defaultdict(Cases)
     checks: dict[str, Counter[str]] = defaultdict(Counter)  # rule -> what found it
+    runs: dict[str, set[str]] = defaultdict(set)  # check -> roots that ran it
     for session in history.sessions:
         formatter = None
         first: dict[tuple[str, str], TracedCall] = {}  # by check and rule
@@ -201,6 +203,7 @@ def _findings(history: History) -> Iterator[Lesson]:
             failed = {each.operation for each in call.segments if each.ok is False}
             check = max(finding, key=lambda name: (name in failed, ran[name] != "format"))
             last[check] = call
+            runs[check].add(session.root)
             for rule in call.rules:
                 first.setdefault((check, rule), call)
                 if formatter is not None and call.ok is False and ran[check] in ("lint", "format"):
@@ -222,11 +225,12 @@ def _findings(history: History) -> Iterator[Lesson]:
         by_check[most_common(checks[rule])][rule] = found[rule]
     for check, rules in sorted(by_check.items()):
         names = _frequent(rules)
-        if len({root for name in names for root in rules[name].roots}) >= MIN_FINDING_SESSIONS:
+        sessions = {root for name in names for root in rules[name].roots}
+        if len(sessions) >= max(MIN_FINDING_SESSIONS, MIN_FIRST_SHARE * len(runs[check])):
             counts = [f"{len(rules[name].roots)}{' sessions' * (name == names[0])}" for name in names]
             shown = [f"{name} ({count})" for name, count in zip(_name_rules(names), counts, strict=False)]
             line = f"{code(check)} often finds {', '.join(shown)}."
-            yield _finding(f"{check} finds", line, rules, names, 1.0)  # 10 of 60 later sessions met one again
+            yield _finding(f"{check} finds", line, rules, names, 1.0)
 
 
 def _frequent(rules: dict[str, Cases]) -> list[str]:

@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from itertools import pairwise
 
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, Key, keys_of
-from consolidator.memory.lessons.habits import SHELL_RULES, broken_rule
+from consolidator.memory.lessons.harness import SHELL_RULES, broken_rule
 from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
@@ -142,7 +142,7 @@ class _Chances:
         for number in self._by_situation[_SESSION] if session.calls else ():
             self._open(session, number, told_from.get(number) == 0)
         for number in self._habits if session.calls else ():
-            neglected = _neglects(self._lessons[number], session)
+            neglected = neglects(self._lessons[number], session)
             if neglected is not None and (chance := self._open(session, number, told_from.get(number) == 0)):
                 chance.failed |= neglected
         for position, call in enumerate(session.calls):
@@ -279,7 +279,7 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
     return lesson.kind == "commit_check" or history.did_not_run(call) == (lesson.kind == "command")
 
 
-def _neglects(lesson: Lesson, session: TracedSession) -> bool | None:
+def neglects(lesson: Lesson, session: TracedSession) -> bool | None:
     """Whether a session changed files of a habit and left the others, or what is run then, out; None without any."""
     if lesson.kind != "together":
         files = lesson.match.get("files", "*")

@@ -24,7 +24,8 @@ from consolidator.memory.calls.directory import (
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import NO_TOOL
-from consolidator.memory.lessons.habits import KILLS_SHELL, LEFT_BEHIND, NO_REMOTE, SLEPT
+from consolidator.memory.lessons.commits import NO_REMOTE
+from consolidator.memory.lessons.harness import KILLS_SHELL, LEFT_BEHIND, SLEPT
 from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, find_rules
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import LEAVES, Lesson

@@ -17,8 +17,8 @@ from consolidator.database import Database
 from consolidator.jobs.merging import warning_file
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.memory.lessons import telling
-from consolidator.memory.lessons.habits import SLEPT
 from consolidator.memory.lessons.harm import lesson_harm
+from consolidator.memory.lessons.harness import SLEPT
 from consolidator.memory.lessons.lesson import KEYS, OTHERS, WORKED_CALL, Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.lessons.trace import NO_MATCHES

@@ -316,6 +316,7 @@ def test_a_hostile_command_is_found_wherever_a_line_hides_it() -> None:
     ):
         assert line_harm(wrapped.format("git push --force")) == rules.DESTROYS_WORK, wrapped
     assert line_harm("x" * (MAX_JUDGED + 1)) == rules.UNREADABLE
+    assert line_harm("cat > notes.txt <<'EOF'\n\nEOF") is None
 
 
 def test_other_tools_are_judged_by_what_they_run_and_where_they_write() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from consolidator.memory.lessons.learning import learn_lessons
+from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace, TraceFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 HOME = "/home/ada/shop"
+NO_WRAPPER = "error: unrecognized subcommand 'pnpm'"
+UNFORMATTED = "src/cart.ts format ━━━━\n  × Formatter would have printed the following content:\n  1 │ - a"
 
 
 def redact_nothing(text: str) -> str:
@@ -90,3 +95,32 @@ class CallLog:
         at = self._start + timedelta(seconds=len(self.events))
         self.events.append(Event(self.name, len(self.events) + 1, kind, {"occurred_at": at.isoformat(), **data}, at))
         return self
+
+
+def learn(count: int, write: Callable[[CallLog], object], agents: tuple[str, ...] = ("claude-code",)) -> list[Lesson]:
+    logs = [CallLog(f"s{number}", agents[number % len(agents)]) for number in range(count)]
+    for log in logs:
+        write(log)
+    return learn_lessons([log.trace() for log in logs])
+
+
+def learn_in_turn(count: int, write: Callable[[CallLog], object]) -> list[Lesson]:
+    """Learn from sessions of which each is a day after the one before."""
+    logs = [CallLog(f"s{number}", start=START + timedelta(days=number)) for number in range(count)]
+    for log in logs:
+        write(log)
+    return learn_lessons([log.trace() for log in logs])
+
+
+def of_kind(lessons: list[Lesson], kind: str) -> list[Lesson]:
+    return [lesson for lesson in lessons if lesson.kind == kind]
+
+
+def drop_wrapper(log: CallLog) -> None:
+    log.fail("wrap pnpm run test 2>&1 | tail -5", NO_WRAPPER).run("pnpm run test", "12 passed")
+    log.run("wrap git status", "clean")
+
+
+def lint_then_fix(log: CallLog) -> None:
+    log.edit("src/cart.ts").fail("pnpm run lint", UNFORMATTED).run("pnpm run lint:fix", "Fixed 1 file")
+    log.run("pnpm run lint", "ok")

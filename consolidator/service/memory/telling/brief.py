@@ -195,7 +195,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     wishes, more_wishes = _split_items(wished, WISH_TOKENS)
 
     own = {f"{lesson.kind} {lesson.key}" for lesson in by_id.values()}  # by which a received lesson is known
-    lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in _choose_for_start(by_id)]
+    lessons = [lesson_item(id, lesson.line, lesson.score) for id, lesson in choose_for_start(by_id)]
     found_out = [fact for fact in facts if fact.kind == OBSERVATION and fact.value not in own]
     observed = _rank_observations(found_out, [lesson.line for lesson in by_id.values() if lesson.starts])
     room = DECIDED_TOKENS if observed else 0
@@ -300,7 +300,7 @@ def _wish_words(sentence: str) -> frozenset[str]:
     return frozenset(word for word in order_key(sentence) if not is_negated(word))
 
 
-def _choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
+def choose_for_start(lessons: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
     """Yield the lessons for a session's start, the most helpful first; no command that another one names."""
     counts: Counter[str] = Counter()
     first = [lesson for lesson in lessons.values() if lesson.kind == "first_run_fails" and lesson.starts]

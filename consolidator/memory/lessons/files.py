@@ -1,4 +1,4 @@
-"""Learns what a project's files and the agent's own tools show: folders, twins, follow-ups, values, and the harness."""
+"""Learns what a project's files show: where they are and tests lie, and what is changed or run together."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, takewhile
+from itertools import combinations
 from math import log2
+from posixpath import commonprefix
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.directory import expects_root, goes_again, name_folder
+from consolidator.memory.calls.directory import name_folder
 from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.calls.shell_words import find_patterns
-from consolidator.memory.calls.symbols import PATCH_TOOL
 from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
@@ -25,14 +24,12 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import paths_of
-from consolidator.memory.lessons.trace import KILLED_SHELL, NO_MATCHES, POWERSHELL, SPARED_SHELL, TracedCall
+from consolidator.memory.lessons.trace import TracedCall
 from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
-MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed; of failed edits, that lack a tab
-MAX_COMMITS_SCORE = 4.0  # how commits are made matters less than what fails
+MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed
 MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MIN_MUTUAL_SHARE = 0.5  # of the changes of the file that is changed more often, where both are of one kind
@@ -40,144 +37,37 @@ MAX_ONE_FILE = 0.9  # of the changes of a folder's files: more are changes of th
 MIN_KEPT_SHARE, MIN_KEPT, MAX_KEPT = 0.6, 4, 4  # of the sessions that change several files, and documents
 MIN_TESTS, MIN_TEST_SESSIONS, MAX_TEST_PLACES = 3, 2, 2
 MAX_ALIKE = 100  # files of one name that a test's folder is compared with: more say nothing
-MIN_FORM_SHARE = 0.8  # of the commits, that have a subject of one form
-MAX_NAMES = 4  # of types of commits, and of branches
 MAX_LIFT_BITS = 3.5  # from which on more says no more
-SLEPT = "Blocked: sleep"
-KILLS_SHELL = "pkill -f"
-SHELL_RULES = {  # that hold from the first case on
-    KILLS_SHELL: "`pkill -f NAME` also ends the shell whose own line has that name, as `kill $(pgrep -f …)` does: "
-    "the rest does not run. Write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call "
-    "(a shell ended so",
-    SLEPT: "A call that sleeps first is refused: make it without that, or in the background (refused",
-    NO_MATCHES: "The shell is zsh: quote a word with `*`, `?`, `[` or `(`, and one that begins with `==` "
-    "(“no matches found”",
-    POWERSHELL: "The shell is PowerShell: what sh alone reads fails: `<<EOF`, `ls -la`, in old versions `&&` (failed",
-}
-CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
-UNMARKED = "is not a valid hunk header"  # what `apply_patch` says
-KEEPS_FOLDER = "Bash"  # Claude Code's shell; others' calls say where they run
-LEFT_BEHIND = "kept directory"  # no words of an error: it shows by where a call ran
 MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
 MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
-MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _OF_BROWSER = re.compile(r"^(?:[cm]?[jt]sx?|vue|svelte)$")  # endings of one language
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|out|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
-_OF_REPOSITORY = re.compile(
-    r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
-)
-NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
 _NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
 _SEVERAL_WORDS = re.compile(r"\w[-_.]\w|[a-z][A-Z]")  # such a name is rarely given twice
 _TEST = re.compile(r"^test_(?=.)|[._-](?:test|spec)s?$|(?<=[a-z\d])Tests?$")  # in a file's name without its ending
 _DOCUMENT = re.compile(r"\.(?:mdx?|ya?ml|rst)$")
 _NO_SOURCE = re.compile(rf"{_DOCUMENT.pattern}|\.(?:json|toml|txt|css|html|sh|lock)$")
-_SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where a commit's subject begins
-    r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
-    r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
-    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
-    re.ASCII,
-)
-_BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][\w-]{1,14})/", re.ASCII)
 _NO_PAIR = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|changelog|readme|lock", re.IGNORECASE)
 
 
-def learn_habits(history: History) -> list[Lesson]:
-    """Return the lessons of files and of the harness."""
-    files = [*_foreign_folders(history), *_index(history), *_tests(history), *_changes(history)]
-    return [*_harness(history), *files, *_constants(history), *_commits(history)]
-
-
-def broken_rule(call: TracedCall) -> str | None:
-    """Return which of `SHELL_RULES` a call did not keep."""
-    if call.kind == "shell" and call.ok is False and call.value in ("sleep", KILLED_SHELL):
-        return SLEPT if call.value == "sleep" else KILLS_SHELL
-    return next((headline.key for headline in call.headlines if headline.key in SHELL_RULES), None)
-
-
-def _worked_against(rule: str, history: History) -> int:
-    """Return how many calls worked though they are of the form that one of `SHELL_RULES` says to fail."""
-    calls = (call for _, call in history.calls() if call.ok)
-    return sum(bool(find_patterns(each.line)) if rule == NO_MATCHES else each.value == SPARED_SHELL for each in calls)
-
-
-def _harness(history: History) -> Iterator[Lesson]:
-    """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled, left, unmarked = Cases(), Cases(), Cases()
-    refused: dict[str, Cases] = defaultdict(Cases)
-    shifts: dict[str, Cases] = defaultdict(Cases)  # what a file shows of an edit that failed: "tab+1"
-    for session, call in history.calls():
-        if call.reason == "cascade" and call.kind == "shell":  # no other calls can be chained
-            cancelled.add(session, call)
-        if call.name == PATCH_TOOL and any(UNMARKED in headline.text for headline in call.headlines):
-            unmarked.add(session, call)
-        is_kept = call.name == KEEPS_FOLDER or (call.kind == "search" and call.path)
-        place = session.relative(call.directory) if is_kept else None
-        errors = "\n".join(headline.text for headline in call.headlines) if place and is_inside(place) else ""
-        paths = [call.path] if call.kind == "search" and call.path else paths_of(call.segments)
-        if place and errors and (goes_again(place, errors) or expects_root(place, paths, errors)):
-            left.add(session, call)
-        if (rule := broken_rule(call)) is not None:
-            refused[rule].add(session, call)
-        if call.kind in ("read", "edit") and call.ok and call.value:
-            shifts[call.value].add(session, call)
-
-    if len(cancelled.roots) >= MIN_SESSIONS:
-        yield cancelled.build_lesson(
-            "harness",
-            "cancelled calls",
-            f'One failure cancels its parallel calls ("Sibling tool call errored", {len(cancelled)} times): '
-            "chain checks in one command.",
-            1.2 * len(cancelled.roots),
-            failures=len(cancelled),
-            match={"error": CANCELLED},
-        )
-    if len(unmarked.roots) >= MIN_SESSIONS:
-        yield unmarked.build_lesson(
-            "harness",
-            "patch lines",
-            f'A patch fails at a line without its mark ("{UNMARKED}", {len(unmarked)} times): below `*** Add File`, '
-            "each line begins with `+`, an empty one, too.",
-            1.2 * len(unmarked.roots),
-            failures=len(unmarked),
-            match={"error": UNMARKED},
-        )
-    if left.members:
-        yield left.build_lesson(
-            "harness",
-            "kept directory",
-            f"The shell stays in the folder that a `cd` went to: calls that expect another one failed "
-            f"{pluralize(len(left), 'time')}.",
-            1.2 * len(left.roots),
-            failures=len(left),
-            match={"error": LEFT_BEHIND},
-            starts=len(left.roots) >= MIN_SESSIONS,
-        )
-    for rule, cases in sorted(refused.items()):
-        yield cases.build_lesson(
-            "harness",
-            rule,
-            f"{SHELL_RULES[rule]} {pluralize(len(cases), 'time')}).",
-            1.2 * len(cases.roots),
-            failures=len(cases),
-            match={"shell": rule, "kind": {NO_MATCHES: "pattern", KILLS_SHELL: "pkill"}.get(rule, rule)},
-            warns=rule in (NO_MATCHES, KILLS_SHELL)
-            and _worked_against(rule, history) < (1 if rule == NO_MATCHES else len(cases)),
-            starts=len(cases.roots) > 1,
-        )
-    short, total = shifts["tab+1"], sum(map(len, shifts.values()))
-    if len(short.roots) >= MIN_SESSIONS and len(short) >= MIN_TOLD_SHARE * total:
-        yield short.build_lesson(
-            "harness",
-            "tabs",
-            f'Edits that fail ("{UNMATCHED}") mostly lack a tab in each line ({len(short)} of {total} times).',
-            1.5 * len(short.roots),
-            failures=len(short),
-            match={"error": UNMATCHED, "indented": "\t"},
-        )
+def learn_files(history: History) -> Iterator[Lesson]:
+    """Yield where files and tests lie, what follows a change, and files that are kept alike or changed together."""
+    yield from _foreign_folders(history)
+    yield from _index(history)
+    yield from _tests(history)
+    units = _collect_units(history)
+    by_file: dict[str, set[int]] = defaultdict(set)
+    for number, unit in enumerate(units.members):
+        for path in unit.edits:
+            by_file[path].add(number)
+    yield from _follow_ups(units, by_file)
+    yield from _kept_up(units, by_file)
+    twins = list(_twins(units, by_file))
+    yield from twins
+    yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
 
 
 def _foreign_folders(history: History) -> Iterator[Lesson]:
@@ -260,43 +150,8 @@ def _index(history: History) -> Iterator[Lesson]:
         )
 
 
-def _constants(history: History) -> Iterator[Lesson]:
-    """Yield the repository that nearly all successful `gh` calls name.
-
-    One that is not called as the project's folder may be somebody else's: more calls have to name it than leave it out,
-    in more sessions.
-    """
-    cases: dict[str, Cases] = defaultdict(Cases)
-    unnamed = failures = 0  # the calls that leave it out
-    for session, call in history.calls():
-        if call.kind == "shell" and call.ok and call.value and "/" in call.value:
-            cases[call.value].add(session, call)
-        elif call.kind == "shell" and any(_OF_REPOSITORY.match(segment.operation) for segment in call.segments):
-            unnamed += call.ok is True
-            failures += any(NO_REMOTE.search(headline.text) is not None for headline in call.headlines)
-    counts = Counter({value: len(members) for value, members in cases.items()})
-    best = most_common(counts) if counts else None
-    if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
-        return
-    is_own = best.rpartition("/")[2].casefold() == (history.home or "").rpartition("/")[2].casefold()
-    if not is_own and (len(cases[best].roots) < MIN_SESSIONS or counts[best] <= unnamed):
-        return
-    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
-        shares = f"{counts[best]} of {counts.total() + unnamed}" + (f"; {failures} failed without" if failures else "")
-        yield cases[best].build_lesson(
-            "constant",
-            "gh repository",
-            f"`gh` calls here name the repository {code(best)} ({shares}).",
-            1.0 * len(cases[best].roots),
-            successes=counts[best],
-            failures=failures,
-            instead=best,
-            starts=failures > 0 or counts[best] > unnamed,
-        )
-
-
-def _tests(history: History) -> Iterator[Lesson]:
-    """Yield where tests lie, by the folders of the files that are called as they are."""
+def find_tests(history: History) -> Iterator[tuple[str, str, str, Cases]]:
+    """Yield where each edited test lies as seen from the source that is called as it is, that source, it, its edits."""
     edited: dict[str, Cases] = defaultdict(Cases)
     sources: dict[str, set[str]] = defaultdict(set)  # by their names without endings
     for session, call in history.calls():
@@ -307,24 +162,29 @@ def _tests(history: History) -> Iterator[Lesson]:
             sources[_stem(path)].add(path)
         elif call.kind == "edit":
             edited[path].add(session, call)
-    places: dict[str, dict[str, str]] = defaultdict(dict)  # test -> source
     for test in sorted(edited):
         if 0 < len(alike := sources[_TEST.sub("", _stem(test))]) <= MAX_ALIKE:
             _, place, source = max((*_compare_folders(path, test), path) for path in alike)
-            places[place][test] = source
+            yield place, source, test, edited[test]
 
-    for place, pairs in sorted(places.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_TEST_PLACES]:
-        cases = Cases([case for test in pairs for case in edited[test].members])
-        is_told_by_language = not place and all(test.endswith("_test.go") for test in pairs)
-        if is_told_by_language or len(pairs) < MIN_TESTS or len(cases.roots) < MIN_TEST_SESSIONS:
+
+def _tests(history: History) -> Iterator[Lesson]:
+    """Yield where tests lie, by the folders of the files that are called as they are."""
+    places: dict[str, dict[str, tuple[str, Cases]]] = defaultdict(dict)
+    for place, source, test, edits in find_tests(history):
+        places[place][test] = source, edits
+    for place, tests in sorted(places.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_TEST_PLACES]:
+        cases = Cases([case for _, edits in tests.values() for case in edits.members])
+        is_told_by_language = not place and all(test.endswith("_test.go") for test in tests)
+        if is_told_by_language or len(tests) < MIN_TESTS or len(cases.roots) < MIN_TEST_SESSIONS:
             continue
-        test = max(pairs, key=lambda test: (len(edited[test].roots), test))
+        test = max(tests, key=lambda test: (len(tests[test][1].roots), test))
         shown = code(test) if place else f"{code(test.rpartition('/')[2])} beside it"
-        counts = f"{len(pairs)} files, {len(cases.roots)} sessions"
+        counts = f"{len(tests)} files, {len(cases.roots)} sessions"
         yield cases.build_lesson(
             "together",
             f"tests {place}",
-            f"Tests lie like this: {code(pairs[test])} has {shown} ({counts}).",
+            f"Tests lie like this: {code(tests[test][0])} has {shown} ({counts}).",
             (0.5 if place else 0.2) * len(cases.roots),
         )
 
@@ -338,65 +198,9 @@ def _stem(path: str) -> str:
 def _compare_folders(source: str, test: str) -> tuple[int, str]:
     """Return how many folders two paths share at both ends, and what the second one has between these."""
     first, second = source.split("/")[:-1], test.split("/")[:-1]
-    start = _count_equal(first, second)
-    end = _count_equal(first[start:][::-1], second[start:][::-1])
+    start = len(commonprefix([first, second]))
+    end = len(commonprefix([first[start:][::-1], second[start:][::-1]]))
     return start + end, "/".join(second[start : len(second) - end])
-
-
-def _count_equal(first: list[str], second: list[str]) -> int:
-    return sum(1 for _ in takewhile(lambda names: names[0] == names[1], zip(first, second, strict=False)))
-
-
-def _commits(history: History) -> Iterator[Lesson]:
-    """Yield how commits are made: the form of their subjects, whether they are pushed, and how branches are called.
-
-    Of subjects and names nothing is kept but a word before a colon or a slash.
-    """
-    forms: dict[str, Cases] = defaultdict(Cases)
-    types: dict[str, set[str]] = defaultdict(set)  # sessions
-    branches: dict[str, set[str]] = defaultdict(set)
-    pushed: dict[str, bool] = {}  # session -> whether it pushed after a commit
-    scoped = 0
-    for session, call in history.calls():
-        for segment in call.segments:
-            if not segment.ok or segment.is_hostile:
-                continue
-            if segment.operation == "git push" and session.root in pushed:
-                pushed[session.root] = True
-            elif branch := _BRANCH.search(segment.call):
-                branches[f"{branch[1]}/…"].add(session.root)
-            elif segment.operation == "git commit":
-                pushed.setdefault(session.root, False)
-                if subject := _SUBJECT.search(call.line):
-                    ticket, word, scope = subject.groups()
-                    form = f"{ticket}-…" if ticket else f"{word}: …" if word else ""
-                    if word and word.islower():
-                        form, scoped = "type: …", scoped + bool(scope)
-                        types[word].add(session.root)
-                    forms[form].add(session, call)
-
-    total = sum(map(len, forms.values()))
-    form, cases = max(forms.items(), key=lambda each: (len(each[1]), each[0]), default=("", Cases()))
-    if len(cases.roots) < MIN_SESSIONS or len(cases) < MIN_FORM_SHARE * total:
-        return
-    shown = code(form) if form else "a plain subject without `type:`"
-    if form == "type: …":
-        shown = "`type(scope): …`" if 2 * scoped > len(cases) else "`type: …`"
-        shown += f", mostly {', '.join(names)}" if (names := _usual_names(types)) else ""
-    counts = [f"{len(cases)} of {total}"]
-    pushes = sum(pushed.values())
-    if max(pushes, len(pushed) - pushes) >= MIN_FORM_SHARE * len(pushed):
-        counts.append(f"{'mostly' if 2 * pushes > len(pushed) else 'rarely'} pushed at once")
-    if names := _usual_names(branches):
-        counts.append(f"branches are called {', '.join(names)}")
-    line = f"Commits here: {shown} ({'; '.join(counts)})."
-    yield cases.build_lesson("constant", "commits", line, min(MAX_COMMITS_SCORE, 0.3 * len(cases.roots)))
-
-
-def _usual_names(sessions: dict[str, set[str]]) -> list[str]:
-    """Return the names that several sessions gave, the most frequent first."""
-    usual = sorted((-len(roots), name) for name, roots in sessions.items() if len(roots) > 1)
-    return [code(name) for _, name in usual[:MAX_NAMES]]
 
 
 @dataclass(slots=True)
@@ -421,7 +225,7 @@ class _Units:
         """Return the last edits of the files of these patterns, in these units."""
         units = (self.members[number] for number in sorted(numbers))
         edits = [(unit.session, path, call) for unit in units for path, call in unit.edits.items()]
-        kinds = {path: {path, _wildcard(path), _wildcard(path, with_folder=False)} for _, path, _ in edits}
+        kinds = {path: {path, wildcard(path), wildcard(path, with_folder=False)} for _, path, _ in edits}
         return Cases([(session, call) for session, path, call in edits if not kinds[path].isdisjoint(patterns)])
 
 
@@ -449,24 +253,10 @@ def _collect_units(history: History) -> _Units:
     return _Units([unit for unit in units if len(unit.edits) <= MAX_UNIT_FILES])
 
 
-def _changes(history: History) -> Iterator[Lesson]:
-    """Yield commands that follow a change of some files, files that are kept alike, and files changed together."""
-    units = _collect_units(history)
-    by_file: dict[str, set[int]] = defaultdict(set)
-    for number, unit in enumerate(units.members):
-        for path in unit.edits:
-            by_file[path].add(number)
-    yield from _follow_ups(units, by_file)
-    yield from _kept_up(units, by_file)
-    twins = list(_twins(units, by_file))
-    yield from twins
-    yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
-
-
 def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     by_pattern: dict[str, set[int]] = defaultdict(set)
     for path, numbers in by_file.items():
-        for pattern in (path, _wildcard(path), _wildcard(path, with_folder=False)):
+        for pattern in (path, wildcard(path), wildcard(path, with_folder=False)):
             if pattern:
                 by_pattern[pattern] |= numbers
     by_command: dict[str, set[int]] = defaultdict(set)
@@ -494,7 +284,7 @@ def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]
             )
 
 
-def _wildcard(path: str, *, with_folder: bool = True) -> str | None:
+def wildcard(path: str, *, with_folder: bool = True) -> str | None:
     """Return the pattern of a path's kind: "styles/*.css", or "*.css"; None for a file without an extension."""
     directory, _, name = path.rpartition("/")
     extension = name.rpartition(".")[2] if "." in name else ""
@@ -553,7 +343,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         if _NO_PAIR.search(path) or _TEST.search(_stem(path)):
             continue
         items[path] |= numbers
-        pattern = _wildcard(path)
+        pattern = wildcard(path)
         if pattern and "/" in pattern:
             items[pattern] |= numbers
             most[pattern] = max(most[pattern], len(numbers))
@@ -588,6 +378,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             -score,
             match={"paths": [first, second]},
+            starts=False,  # no later session met most, and of the others half did not hold
         )
 
 
@@ -595,7 +386,7 @@ def _may_pair(first: str, second: str) -> bool:
     """Whether two files say more than that they are of one folder, or of one name in it."""
     if first.rpartition("/")[0] == second.rpartition("/")[0] and _stem(first) == _stem(second):
         return False
-    return (first + second).count("*") < 2 and second != _wildcard(first) and first != _wildcard(second)
+    return (first + second).count("*") < 2 and second != wildcard(first) and first != wildcard(second)
 
 
 def _is_apart(first: str, second: str) -> bool:
