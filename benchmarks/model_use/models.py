@@ -31,7 +31,6 @@ from consolidator.demo import FIRST_DAY, list_sources, write_logs
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
-from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
@@ -99,8 +98,6 @@ async def measure(
             "documentation shows; it does not get tool results"
         )
     report.notes.append("ours: a night for each day with sessions; rules run too, but ask no model")
-    if not is_exact():
-        report.notes.append("tokens are estimated on both sides: tiktoken's vocabulary is not on this machine")
     return report
 
 

@@ -30,7 +30,6 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
-from consolidator.llm.tokens import use_folder
 from consolidator.store.log import events
 from consolidator.store.queries import fetch_column
 from consolidator.store.sessions import sessions
@@ -85,7 +84,6 @@ async def measure(
         )
     asked = QuestionLog(reader)
     report = Report("questions", TITLE, folder.name)
-    use_folder(server.default_settings().vocabulary_folder)  # counts exactly, as the commands do
     clock = FrozenClock(datetime.now(UTC))
     async with server.open_database(clock) as database, ModelServer(answers=asked) as model:
         await import_sources(database, [ImportSource(folder, None)], lenient=True)

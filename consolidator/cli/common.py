@@ -27,7 +27,7 @@ from consolidator.cli.output import print_warning, progress_bar, progress_callba
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.viewer import Viewer
-from consolidator.service.database import Database, open_database, use_folder
+from consolidator.service.database import Database, open_database
 from consolidator.settings import Settings, describe_unknown_settings, load_settings
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ def _warn_of_unknown_settings() -> None:
 async def open_configured() -> AsyncIterator[tuple[Database, Settings]]:
     """Read the settings and open the database."""
     settings = read_settings()
-    use_folder(settings.vocabulary_folder)
     async with AsyncExitStack() as stack:
         is_first = settings.database_url is None and not (settings.home / "postgres").exists()
         what = "setting up the embedded database, once" if is_first else "opening the database"

@@ -339,7 +339,7 @@ def progress_callbacks(bar: Progress) -> tuple[Callable[[int], None], Callable[[
 
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_NOISY = ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
+_NOISY = ("alembic", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
 
 
 def _redact_record(record: logging.LogRecord) -> bool:

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from consolidator.clock import FrozenClock
@@ -205,7 +204,6 @@ async def open_story(settings: Settings, now: datetime, *, keep: bool = True) ->
                     await database.close_idle()
                     await database.server.delete()
         if not keep:
-            rmtree(demo_settings.vocabulary_folder, ignore_errors=True)
             with suppress(OSError):  # it is not empty
                 settings.home.rmdir()
 

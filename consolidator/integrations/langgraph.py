@@ -79,15 +79,7 @@ class ConsolidatorStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none, and wait for them."""
-        checked, texts, queries = self._collect(ops)
-        vectors: dict[str, list[float]] = {}
-        of_queries: dict[str, list[float]] = {}
-        if self.embeddings is not None:
-            if texts:
-                vectors = dict(zip(texts, self.embeddings.embed_documents(texts), strict=True))
-            of_queries = {query: self.embeddings.embed_query(query) for query in queries}
-        operations = [self._translate(op, vectors, of_queries) for op in checked]
-        return [_read_answer(answer) for answer in self._use.run_blocking(lambda: self._run(operations))]
+        return self._use.run_blocking(lambda: self.abatch(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 
 from consolidator.errors import UsageError
@@ -24,13 +22,13 @@ _LOOKBACK_DAYS = (1, 8, 40, 400)
 _MAX_CLOCK_CHANGE = timedelta(hours=3)
 
 
-class WallClockTrigger(BaseTrigger):
+class WallClockTrigger:
     """Fires at the times of a cron expression.
 
     APScheduler's cron trigger never gets past the second of two equal hours, so it is given wall-clock times as UTC.
     """
 
-    def __init__(self, expression: str, timezone: str, ahead: timedelta = timedelta()) -> None:
+    def __init__(self, expression: str, timezone: str) -> None:
         """Raise UsageError unless the expression is a cron expression of five fields."""
         fields = expression.split()
         try:
@@ -40,12 +38,6 @@ class WallClockTrigger(BaseTrigger):
         except ValueError as error:
             raise UsageError(f"{expression!r} is not a cron expression of five fields: {error}") from error
         self._zone = ZoneInfo(timezone)
-        self._ahead = ahead  # of the real clock, which APScheduler goes by
-
-    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> Any:
-        """Return the first time after the previous one, or after now."""
-        following = self.next_after((previous_fire_time or now) + self._ahead)
-        return None if following is None else following - self._ahead
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after a moment."""

@@ -1,6 +1,6 @@
-"""The service: a scheduler that triggers checks, a catch-up at start, and a health page.
+"""The service: checks for due jobs, a catch-up at start, and a health page.
 
-The ledger decides which jobs are due, so a tick that comes late, twice, or on several replicas does no harm.
+The ledger decides which jobs are due, so a check that comes late, twice, or on several replicas does no harm.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -46,7 +45,7 @@ NOTHING_LEARNED = "NOTHING LEARNED"
 BATCH_POLL_SECONDS = 300  # between polls of submitted batches
 HEALTH_SECONDS = 5.0  # for the database to answer a health check
 HEALTH_KEPT_SECONDS = 1.0  # an answer serves the checks that come so soon after it
-CHECK_SECONDS = 30  # between checks for due jobs, also without a tick: the clock may jump over one
+CHECK_SECONDS = 30  # between checks for due jobs, also where none is due so soon: the clock may jump to one
 
 
 @dataclass(slots=True)
@@ -64,7 +63,6 @@ class Service:
     checking: asyncio.Lock = field(default_factory=asyncio.Lock)
     checked_at: float = -HEALTH_KEPT_SECONDS  # time.monotonic()
     database_state: str = "ok"
-    ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last_results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by job: why its last run failed
     checked: set[str] = field(default_factory=set)  # jobs whose last run, before this start, was looked at
@@ -76,14 +74,7 @@ class Service:
             await self._serve()
 
     async def _serve(self) -> None:
-        settings = self.runner.settings
-        scheduler = AsyncIOScheduler(timezone=UTC)
-        ahead = self.runner.database.clock.now() - datetime.now(UTC)  # in a rehearsal
-        for job in JOBS:
-            trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone, ahead)
-            scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
-        scheduler.start()
-
+        self._list_next(self.runner.database.clock.now())  # raises for a setting that is no time, before it listens
         app = Starlette(
             routes=[Route("/healthz", self._answer_check), Route("/readyz", self._answer_check), *self.routes],
             lifespan=self.lifespan,
@@ -99,25 +90,28 @@ class Service:
             await self.runner.stop.wait()
         finally:
             log.info("stopping: the current units are finished or handed back")
-            scheduler.shutdown(wait=False)
             with suppress(Interrupted):
                 await running
             if server and serving:
                 server.should_exit = True
                 await serving
 
-    async def _tick(self) -> None:
-        """Wake the loop; a job in the scheduler's own task would be cancelled when the scheduler shuts down."""
-        self.ticked.set()
-
     async def _run_loop(self) -> None:
-        stopping = asyncio.create_task(self.runner.stop.wait())
-        while not self.runner.stop.is_set():
-            self.ticked.clear()
+        stop = self.runner.stop
+        while not stop.is_set():
+            following = self._list_next(self.runner.database.clock.now())  # also one that falls due meanwhile
             await self.run_due_jobs()
-            ticking = asyncio.create_task(self.ticked.wait())
-            await asyncio.wait((stopping, ticking), timeout=CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            ticking.cancel()
+
+            now = self.runner.database.clock.now()
+            waits = [(due - now).total_seconds() for due in following.values() if due is not None]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min([CHECK_SECONDS, *waits])):
+                    await stop.wait()
+
+    def _list_next(self, now: datetime) -> dict[str, datetime | None]:
+        """Return when each job is due next."""
+        zone = self.runner.settings.timezone
+        return {job: cron.next_due(self.runner.cron_expression(job), zone, now) for job in JOBS}
 
     async def run_due_jobs(self) -> None:
         """Run the jobs that are due, in the order of a night."""
@@ -204,14 +198,12 @@ class Service:
                 self.checked_at = time.monotonic()
         database = self.database_state
         failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
-        zone = self.runner.settings.timezone
-        following = {job: cron.next_due(self.runner.cron_expression(job), zone, now) for job in JOBS}
         return {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
             "failure": failure,
             "uptime_seconds": round(time.monotonic() - self.started_at),
-            "next": {job: due and due.isoformat() for job, due in following.items()},
+            "next": {job: due and due.isoformat() for job, due in self._list_next(now).items()},
             "last": {job: summarize(report) for job, report in self.last_results.items()},
             **self.report(),
         }

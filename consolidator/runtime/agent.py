@@ -16,7 +16,6 @@ from typing import Any, TypedDict, Unpack
 from ulid import ULID
 
 from consolidator.database import Database, open_database
-from consolidator.llm import tokens
 from consolidator.llm.client import create_client
 from consolidator.models.event import Event
 from consolidator.models.lineage import CheckpointRow
@@ -98,7 +97,6 @@ class Consolidator:
 
     async def __aenter__(self) -> Consolidator:
         settings = self._settings or load_settings()
-        tokens.use_folder(settings.vocabulary_folder)
         async with AsyncExitStack() as stack:
             database = self._database
             if database is None:

@@ -15,7 +15,6 @@ from consolidator.database import partitions, schema, security_releases, upgrade
 from consolidator.database.schema import describe_columns as describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
-from consolidator.llm.tokens import use_folder as use_folder
 from consolidator.settings import Settings
 from consolidator.store import checks
 

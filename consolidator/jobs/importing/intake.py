@@ -59,7 +59,6 @@ class _BufferedEvent:
     seq: int | None  # in an export of consolidator's own
     line: int | None
     name: uuid.UUID | None = None  # where the key has a foreign id and the content: of the id alone
-    old: uuid.UUID | None = None  # the key that an earlier version stored for it, without its content
 
 
 @dataclass(slots=True)
@@ -175,12 +174,8 @@ class Intake:
             return
         if self._is_owners(session):
             self._checkouts.feed(session, item)
-        key = self._key_of(item.key, item.content)
-        if item.content is None:
-            event = _BufferedEvent(key, prepared, item.seq, item.line)
-        else:
-            name = f"{self.name}:{item.key}"
-            event = _BufferedEvent(key, prepared, item.seq, item.line, _hash_key(f"{name}\0"), _hash_key(name))
+        name = None if item.content is None else _hash_key(f"{self.name}:{item.key}\0")
+        event = _BufferedEvent(self._key_of(item.key, item.content), prepared, item.seq, item.line, name)
         self._buffers.setdefault(session.origin, _Buffer(self._file)).events.append(event)
         self._file.events += 1
         self._items += 1
@@ -357,10 +352,8 @@ class Intake:
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
         every = [event for buffer in buffers.values() for event in buffer.events]
-        former_keys = await sources.filter_known_keys(conn, [event.old for event in every if event.old is not None])
-        fresh = [event for event in every if event.old not in former_keys]
-        names = [event.name for event in fresh if event.name is not None]
-        new_keys = await sources.add_new_keys(conn, [*(event.key for event in fresh), *names])
+        names = [event.name for event in every if event.name is not None]
+        new_keys = await sources.add_new_keys(conn, [*(event.key for event in every), *names])
         erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))
         new_events: dict[str, list[_BufferedEvent]] = {}
         for session_id, origin in origins.items():

@@ -66,11 +66,6 @@ def _array(keys: Sequence[uuid.UUID]) -> str:
     return "{" + ",".join([key.hex for key in keys]) + "}"
 
 
-async def filter_known_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
-    """Return which of these keys are stored."""
-    return set(await fetch_column(conn, _SQL["filter_known_keys"], {"keys": _array(keys)})) if keys else set()
-
-
 async def filter_erased(conn: Connection, ids: Sequence[str]) -> set[str]:
     """Return which of these sessions were erased."""
     return set(await fetch_column(conn, _SQL["filter_erased"], {"sessions": list(ids)})) if ids else set()

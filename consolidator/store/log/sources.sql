@@ -28,9 +28,6 @@ select place_keys(%(keys)s::uuid[], %(sessions)s, %(seqs)s)
 -- name: find_places
 select key, session_id, seq from imported_key where key = any(%(keys)s::uuid[]) and session_id is not null
 
--- name: filter_known_keys
-select key from imported_key where key = any(%(keys)s::uuid[])
-
 -- name: filter_erased
 select distinct session_id from erasure where session_id = any(%(sessions)s)
 

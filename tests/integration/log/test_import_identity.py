@@ -90,21 +90,3 @@ async def test_an_export_that_claims_the_numbers_of_another_hides_nothing(databa
     report = await import_logs(database, export("real.jsonl", "real"), "consolidator")
     assert report.problem_count == 1
     assert await read_texts(database) == {"far": ["planted", "real"]}
-
-
-async def test_what_an_earlier_version_imported_is_not_imported_again(database: Database, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "s.jsonl", [user_line(1, "one")])
-    await import_logs(database, log)
-    async with (
-        database.owner_connection() as conn
-    ):  # as that version left it: one key for each event, without its content
-        await conn.execute("delete from imported_key")
-        await conn.execute("delete from imported_file")
-    from consolidator.jobs.importing.intake import _hash_key
-
-    async with database.connection() as conn:
-        for key in ("claude-code/s/start", "claude-code/s-1/0"):
-            await conn.execute("insert into imported_key values (%s)", [_hash_key(f"claude-code:{key}")])
-    write_log(log, [user_line(1, "one"), user_line(2, "two")])
-    report = await import_logs(database, log)
-    assert (report.events, report.repeated, report.problems) == (1, 2, [])

@@ -414,6 +414,12 @@ async def test_a_night_of_a_rehearsal_too_is_begun_by_its_job_and_not_by_the_nex
         await rehearsed.close()
 
 
+async def test_a_service_whose_night_is_at_no_time_does_not_start(database: Database, settings: Settings) -> None:
+    service = Service(JobRunner(database, settings.model_copy(update={"consolidation_cron": "at night"})))
+    with pytest.raises(UsageError, match="'at night' is not a cron expression"):
+        await service.serve()
+
+
 async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +16,6 @@ from consolidator.jobs.model.extraction import (
     fit_question,
 )
 from consolidator.jobs.model.prior import Prior
-from consolidator.llm import tokens
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.questions.extraction_prompt import MAX_TOKENS, relations_hint
@@ -32,16 +29,6 @@ WORDS = {
     "Japanese": "キャッシュ parser は再構築の後に古くなる。そのキーには版の番号がないからです。",
 }
 REFUSED = "Here is what I think: " + "古いキャッシュ " * 500
-
-
-@pytest.fixture(autouse=True)
-def exact_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Count tokens exactly, as an installed program does."""
-    monkeypatch.setattr(tokens, "_configured_folder", tokens._configured_folder)
-    tokens.use_folder(tmp_path / "tokenizer")
-    assert tokens.is_exact()
-    yield
-    tokens._encoding.cache_clear()
 
 
 class AnsweringBadly:
