@@ -1118,6 +1118,14 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
     assert "pagemill" not in of_kind(learn(16, write), "command")[0].line  # 3 of 16 sessions are few
 
 
+def test_a_check_by_a_program_that_every_project_runs_is_told() -> None:
+    def write(log: CallLog) -> None:
+        log.run("git diff --check").run(f"bash -n tools/{log.name}.sh").run("git diff").run("bash -c 'ls src'", "a")
+
+    (lesson,) = of_kind(learn(3, write), "command")
+    assert lesson.line == "Often run here, too: `bash -n` (3 sessions), `git diff --check` (3 sessions)."
+
+
 def test_a_command_of_one_session_is_told_where_it_worked_again_and_again_and_no_other_is_known() -> None:
     def write(log: CallLog) -> None:
         if log.name == "s0":
@@ -1584,7 +1592,9 @@ def test_a_script_behind_an_interpreter_is_told_as_the_script() -> None:
         log.run("expect -f /opt/lab/board.exp reset", "ok", cwd="/opt/lab")
 
     (lesson,) = of_kind(learn(4, write), "command")
-    assert lesson.line == "Often run here, too: `bash tools/flash_board.sh` (4 sessions)."
+    assert lesson.line == (
+        "Often run here, too: `bash -n tools/other.sh` (4 sessions), `bash tools/flash_board.sh` (4 sessions)."
+    )
 
 
 def test_a_script_that_fails_says_nothing_of_its_interpreter() -> None:
