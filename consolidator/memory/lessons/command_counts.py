@@ -43,7 +43,7 @@ _PRIVATE = re.compile(  # an option with a value that is nobody's business, `--p
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)
 _ASSIGNED = re.compile(r"([A-Z]\w*)=('[^']*'|[^\s']*) ", re.ASCII)
-_ASSIGNED_PATHS = re.compile(r"^(?:[A-Z]\w*=[a-z.][\w./-]* )+", re.ASCII)  # below the project's folder, as `src`
+_ASSIGNED_PATHS = re.compile(r"^(?:\w*(?:PATH|DIR)=[a-z.][\w./-]* )+", re.ASCII)  # of the project, as `src`
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
 

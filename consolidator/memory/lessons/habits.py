@@ -78,10 +78,10 @@ _NO_SOURCE = re.compile(rf"{_DOCUMENT.pattern}|\.(?:json|toml|txt|css|html|sh|lo
 _SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where a commit's subject begins
     r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
     r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
-    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
+    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][A-Za-z\d]{1,14})(\([^()]{1,40}\))?!?: )?",
     re.ASCII,
 )
-_BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][\w-]{1,14})/", re.ASCII)
+_BRANCH = re.compile(r"^git (?:checkout|switch) (?:.* )?-[bBcC] ([a-z][a-z\d]{1,14})/", re.ASCII)
 _NO_PAIR = re.compile(r"(?:^|/)(?:tests?|__tests__|spec)/|changelog|readme|lock", re.IGNORECASE)
 
 
@@ -359,7 +359,7 @@ def _commits(history: History) -> Iterator[Lesson]:
     scoped = 0
     for session, call in history.calls():
         for segment in call.segments:
-            if not segment.ok or segment.is_hostile:
+            if not segment.ok or segment.is_hostile or not session.is_here(call, segment):
                 continue
             if segment.operation == "git push" and session.root in pushed:
                 pushed[session.root] = True

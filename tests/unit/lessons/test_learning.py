@@ -663,6 +663,15 @@ def test_a_test_of_a_name_that_a_hundred_folders_have_tells_no_place() -> None:
         (["git commit -m 'feat: add it'", "git commit -m 'Mend the cart'"], None),
         (["git commit -F /tmp/message && gh pr create -t 'feat: add it'"], None),
         (["git commit --amend --no-edit"], None),
+        (["git -C ../site commit -m 'Add the page'", "cd /opt/site && git commit -m 'Add the page'"], None),
+        (
+            [f"git -C {HOME} commit -m 'Add the cart'"],
+            "a plain subject without `type:` (3 of 3; rarely pushed at once)",
+        ),
+        (
+            ["git commit -m 'take-every-key: now and here'"],
+            "a plain subject without `type:` (3 of 3; rarely pushed at once)",
+        ),
     ],
 )
 def test_it_is_told_how_commits_are_made(calls: list[str], line: str | None) -> None:
