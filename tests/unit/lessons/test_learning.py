@@ -359,6 +359,7 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
         ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
         ("vp typecheck", "error: Cannot find module './cart'", False),
         ("ls typecheck", "ls: cannot access 'typecheck': No such file or directory", False),
+        ("CI=1 pnpm typecheck", "error: Command 'typecheck' not found", False),  # it is called like that
     ],
 )
 def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
