@@ -76,7 +76,8 @@ def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects:
     """
     by_project: dict[str, list[str]] = {}
     size = len(HEADER)
-    for identity, project, lesson in placed_lessons:
+    ordered = sorted(placed_lessons, key=lambda each: each[2].match.get("kind") != "wrapper")  # before its runner's
+    for identity, project, lesson in ordered:
         words = [_escape(word) for word in warning_words(lesson)]
         block = render_block(WARNING_NOTE, [Section("", [lesson_item(identity, lesson.line)])], WARNING_TOKENS)
         if not lesson.warns or not words or block is None:

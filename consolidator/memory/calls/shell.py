@@ -32,8 +32,10 @@ MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _THREAD_LOCAL = threading.local()
 _CHECK_OPTIONS = frozenset({"--check", "--check-only", "--dry-run", "--list-different"})
-_LISTING_OPTIONS = _CHECK_OPTIONS | {"-l"}
-_LISTING_PROGRAMS = frozenset({"gofmt", "goimports", "prettier", "rustfmt"})  # whose `-l` only lists
+_LOOKING_OPTIONS = {  # of programs whose `-l` only lists, and whose `-n` only reads
+    **dict.fromkeys(("gofmt", "goimports", "prettier", "rustfmt"), _CHECK_OPTIONS | {"-l"}),
+    **dict.fromkeys(SHELLS, frozenset({"-n"})),
+}
 _NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
@@ -70,7 +72,7 @@ class Command:
     @property
     def operation(self) -> str:
         """The name with the option by which it only looks: `cargo fmt --check` does nothing of `cargo fmt`."""
-        only = _LISTING_OPTIONS if self.program in _LISTING_PROGRAMS else _CHECK_OPTIONS
+        only = _LOOKING_OPTIONS.get(self.program, _CHECK_OPTIONS)
         return " ".join([self.name, *[option for option in self.options if option in only][:1]])
 
     @property

@@ -32,7 +32,7 @@ from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.markers import strip_recalled
-from consolidator.memory.text.pasted import is_template, quoted_text
+from consolidator.memory.text.pasted import filled_in, is_template, quoted_text
 from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -66,7 +66,7 @@ def _read_message(event: Event, source: FactExtractor, redact: Callable[[str], s
     if not event.is_persons_word:
         return
     session = source.session
-    text = redact(strip_recalled(strip_invisible(str(event.data.get("text", "")))))
+    text = filled_in(redact(strip_recalled(strip_invisible(str(event.data.get("text", ""))))))
     name = speaker_name(event, redact)
     subject = name or "user"
     among_people = session.is_among_people(name)

@@ -35,7 +35,8 @@ _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _SPEAKER = re.compile(r"^(?:\S+: )?<value>: (?=(?:error|fatal)\b)")  # a script's own file
 _OF_CASE = re.compile(
-    rf"<(?:value|url)>|not (?:in )?an? (?:\w+ )?(?:repository|work(?:ing )?tree|workspace|project)\b|{NO_FILE.pattern}",
+    r"<(?:value|url)>(?!: no module)|not (?:in )?an? (?:\w+ )?(?:repository|work(?:ing )?tree|workspace|project)\b"
+    rf"|{NO_FILE.pattern}",
     re.IGNORECASE,
 )  # of a masked sentence: what it names, or where the call ran, is what is wrong
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
@@ -97,7 +98,7 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
         yield "tool", call.name
     if segment is not None:
         for wrapper in segment.wrappers:
-            if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
+            if not _CONFINES.search(wrapper) and "/" not in segment.runner:  # none without limits
                 yield "wrapper", wrapper, segment.program
         if segment.called is not None:
             yield "program", segment.called
@@ -255,7 +256,9 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         if instead is None and others and any(f.segment is not None and names[0] in f.segment.prefix for f in failures):
             instead = others[0]  # another one brings the program
         cure = f"; without {code(names[0])} it works: {', '.join(map(code, others))}" if others else ""
-        line = f"{code(f'{names[0]} {names[1]} …')} {always} fails ({counts}){cure}."
+        prefix = most_common(Counter(ASSIGNMENTS.sub("", each.segment.prefix) for each in failures if each.segment))
+        runner = prefix if prefix.endswith(" -m ") else f"{names[0]} "  # `python3 -m `
+        line = f"{code(f'{runner}{names[1]} …')} {always} fails ({counts}){cure}."
     else:
         cure = f"; {code(instead)} then worked" if instead else ""
         line = f"{code(' '.join(names))} {always} fails here ({counts}){cure}."
@@ -328,7 +331,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
     needed = MIN_INSTEAD_OF_FLAG if is_flag else MIN_INSTEAD
     if not counts or counts.total() < needed * len(failures):
         return None
-    best = most_common(counts)
+    best = min(counts, key=lambda call: (-counts[call], len(call), call))  # without what one of them may not need
     sessions = Counter(call for call, _ in calls[best])
     usual = most_common(sessions) if sessions else best
     return usual if sessions[usual] >= MIN_SESSIONS else best  # an option is nothing without its value

@@ -16,6 +16,7 @@ from consolidator.memory.calls.shell_words import (
     ends_own_shell,
     find_patterns,
     is_read_by_shell,
+    program_name,
     split_commands,
     unwrap_shells,
 )
@@ -91,7 +92,8 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
     operation = str(match.get("operation")).split()
     if kind == "wrapper":
         wrapper = str(match.get("wrapper")).split()
-        return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
+        name = words[0] if "/" in words[0] else program_name(words[0])  # `python` of `python3`
+        return [name, *words[1 : len(wrapper)]] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
         is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in _RUN_PROGRAMS  # which is there, but for a shell
         return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
@@ -107,4 +109,4 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
 
 def _find_run(words: Sequence[str]) -> str | None:
     """Return what a wrapper runs, of the words after it."""
-    return next((word for word in words if word not in PASSED_ON), None)
+    return next((word for word in words if word not in (*PASSED_ON, "-m")), None)

@@ -43,6 +43,7 @@ _PRIVATE = re.compile(  # an option with a value that is nobody's business, `--p
 _FOLDER_OPTIONS = frozenset({"-C", "--cwd", "--prefix", "--dir", "--directory", "--manifest-path", "--project"})
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)
 _ASSIGNED = re.compile(r"([A-Z]\w*)=('[^']*'|[^\s']*) ", re.ASCII)
+_ASSIGNED_PATHS = re.compile(r"^(?:\w*(?:PATH|DIR)=[a-z.][\w./-]* )+", re.ASCII)  # of the project, as `src`
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 Name = tuple[str, str]  # an operation, and the script, the container or the machine that it runs
 
@@ -76,7 +77,7 @@ class CountedCommand:
     def is_steady(self) -> bool:
         """Whether it worked again and again, in an environment that is not one session's own."""
         works = len(self.worked) >= MIN_SESSIONS and len(self.worked) > self.failed
-        return works and "=" not in most_common(self.heads)
+        return works and "=" not in _ASSIGNED_PATHS.sub("", most_common(self.heads))
 
     @property
     def is_own(self) -> bool:

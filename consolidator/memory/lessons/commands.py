@@ -115,14 +115,15 @@ def _others(commands: dict[Name, CountedCommand], history: History) -> Iterator[
         program = program_name(operation.split(" ", 1)[0])
         needed = max(MIN_OTHER_SESSIONS, (MIN_OWN_SHARE if command.is_own else MIN_OTHER_SHARE) * sessions)
         is_usual = purpose_of(operation) is None and len(command.worked.roots) >= needed and command.heads
-        if not is_usual or (program in _NO_OTHERS and not command.is_own) or not command.has_place(history.home):
+        says_more = command.is_own or " -" in operation  # than its program's name: a script, an option to look alone
+        if not is_usual or (program in _NO_OTHERS and not says_more) or not command.has_place(history.home):
             continue
         call, count = command.head if command.is_script else command.usual_call, len(command.worked.roots)
-        if call == command.head and (program not in NO_TASKS or command.is_own):
+        if call == command.head and (program not in NO_TASKS or says_more):
             call, count = command.find_pattern() or (call, count)
         elif call != command.head:
             count = len({root for (_, each), roots in command.calls.items() if each == call for root in roots})
-        is_told = " " in call and (call != operation or program not in NO_TASKS)
+        is_told = " " in call and (call != operation or program not in NO_TASKS or says_more)
         if is_told and not _ONLY_ASKS.search(call) and lesson_harm(code(call), call, history.home) is None:
             often[call] = count, command  # one that may not be told hides no other
     if often:

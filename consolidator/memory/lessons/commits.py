@@ -19,11 +19,13 @@ _OF_REPOSITORY = re.compile(
     r"gh (?:pr|issue|run|workflow|release|repo (?:view|edit|sync)|label|cache|secret|variable)\b"
 )
 NO_REMOTE = re.compile(r"no git remotes|none of the git remotes|not a git repository", re.IGNORECASE)  # as `gh` says it
-_SUBJECT = re.compile(  # a ticket, or a word and a scope before a colon, where a commit's subject begins
-    r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
-    r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
-    r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|([A-Za-z][\w-]{1,14})(\([^()]{1,40}\))?!?: )?",
-    re.ASCII,
+_SUBJECT = (
+    re.compile(  # a ticket, a tag in brackets, or a word and a scope before a colon, where a commit's subject begins
+        r"\bgit (?:-[cC] \S+ )*commit [^&;|]*?(?:-[a-z]*m |--message[ =]|-F - ?)"
+        r"(?:[\"']?\$\(cat )?(?:<<-?\s*[\"']?\w+[\"']?|[\"'])\s*(?=.{9})"
+        r"(?:\[?([A-Z][A-Z\d]{1,9})-\d+\b|(\[)[\w/.,: -]{1,40}\] |([A-Za-z][A-Za-z\d]{1,14})(\([^()]{1,40}\))?!?: )?",
+        re.ASCII,
+    )
 )
 
 
@@ -38,7 +40,7 @@ def learn_commits(history: History) -> Iterator[Lesson]:
     scoped = 0
     for session, call in history.calls():
         for segment in call.segments:
-            if not segment.ok or segment.is_hostile:
+            if not segment.ok or segment.is_hostile or not session.is_here(call, segment):
                 continue
             if segment.operation == "git push" and session.root in pushed:
                 pushed[session.root] = True
@@ -69,8 +71,8 @@ def read_subject(line: str) -> tuple[str, str, str] | None:
     """Return the form of a commit's subject, with its type and scope; None where a line shows none."""
     if (subject := _SUBJECT.search(line)) is None:
         return None
-    ticket, word, scope = subject.groups(default="")
-    form = f"{ticket}-…" if ticket else f"{word}: …" if word else ""
+    ticket, tag, word, scope = subject.groups(default="")
+    form = f"{ticket}-…" if ticket else "[tag] …" if tag else f"{word}: …" if word else ""
     return TYPED if word.islower() else form, word, scope
 
 

@@ -13,6 +13,7 @@ from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.shell_programs import SUBCOMMAND_PROGRAMS
 from consolidator.memory.facts.orders import commands_memory, fold_for_rules, is_order, overrides_instructions
 from consolidator.memory.solutions.line_kinds import ERROR_WORD, NOT_THERE, NOT_UNDERSTOOD
+from consolidator.memory.text.words import STOP_WORDS
 
 SPEAKS = "speaks to its reader"
 LEADS_OUT = "leads out of the project"
@@ -37,6 +38,7 @@ _DIGITS_AS_LETTERS = str.maketrans("013457", "oieast")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _LATIN, _LOOK_ALIKE = re.compile("[a-z]", re.IGNORECASE), re.compile("[\u0370-\u03ff\u0400-\u052f\u0530-\u058f]")
 _SEPARATORS = re.compile(r"[-_./\\:=,'\"]+")
+_PARTED = re.compile(r"[-_.]+")
 _MARKUP = re.compile(r"</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>|\w:/+\w+\.|[\w-]+://|```|(?:^|['\"])\s*#{1,6} |\]\(")
 _OUT = re.compile(
     r"(?:^|[\s='\":,(@])(?:~|\$\{?HOME\b|(?:\.\./){2}|\.\.$|(?:[A-Za-z]:)?[\\/]+(?:home|Users|root|etc|var|mnt|media|Volumes"
@@ -72,10 +74,18 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     if words[1:] and (harm := line_harm(name.rstrip("/"), project)) is not None:
         return harm
     is_prose = sum(word not in SUBCOMMAND_PROGRAMS for word in words) > MAX_WORDS_OF_NAME
-    is_prose = is_prose and all(word.strip(".,;:!?'\"").isalpha() for word in words)
+    is_prose = is_prose and all(word.strip(".,;:!?'\"").isalnum() for word in words)
     is_long = len(name) > MAX_NAME or any(len(word) >= MAX_WORD for word in words)
+    is_prose = is_prose or any(map(_is_phrase, words))
     is_none = is_long or not name.isprintable() or _MARKUP.search(name) is not None
     return SPEAKS if is_prose or is_none or speaks_to_reader(name) else None
+
+
+def _is_phrase(word: str) -> bool:
+    """Whether a word is a sentence whose words are parted as those of a name are: `run-the-script-of-this-page`."""
+    parts = _PARTED.split(word.rpartition("/")[2].lower())
+    is_long = len(parts) > MAX_WORDS_OF_NAME and all(map(str.isalpha, parts))
+    return is_long and len(STOP_WORDS.intersection(parts)) > 1
 
 
 def quote_reason(line: str, limit: int) -> str:

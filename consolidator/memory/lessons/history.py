@@ -25,6 +25,7 @@ MAX_EVIDENCE = 5  # calls that a lesson cites
 MAX_CALLS_LEARNED = 40_000  # of all sessions together, the latest sessions' calls
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
 _WORKTREE = re.compile(r"^(?:\.[\w-]+/)?\.?worktrees/[^/]+(?:/|$)")  # a checkout of the project within its folder
+_ELSEWHERE = re.compile(r"git -C (\S+) ")
 _ACTING = ("shell", "edit", "skill", "tool")
 
 
@@ -54,6 +55,12 @@ class TracedSession:
         whole = path if is_absolute(path) else posixpath.join(call.directory or self.base or "", path)
         seen = self.relative(plain_path(whole))
         return seen if is_inside(path) or is_inside(seen) else None
+
+    def is_here(self, call: TracedCall, segment: Segment) -> bool:
+        """Whether `git` was run on the project, or nothing shows where."""
+        given = _ELSEWHERE.match(segment.call)
+        place = self.relative(posixpath.join(call.directory or "", given[1].strip("'")) if given else call.directory)
+        return place is None or is_inside(place) or place.startswith(("~", "$"))
 
     def without_scripts_of_others(self) -> TracedSession:
         """Return the session with the scripts of other folders among what is told to nobody."""

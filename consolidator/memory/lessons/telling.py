@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, fin
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import LEAVES, Lesson
 from consolidator.memory.lessons.segments import (
+    ASSIGNMENTS,
     FORMAT_CHECK,
     Segment,
     blame_runners,
@@ -68,7 +69,7 @@ class Told:
     call: str | None = None  # the command line or path to use instead, as it can be run; None where there is none
 
 
-def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
+def warn_before(lessons: Collection[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
     """Return the warning for a call that never worked here, or fails at its first run; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
@@ -80,7 +81,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: s
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
                 if _matches(lesson, segment):
-                    return _told_of(lesson, segment)
+                    return _told_of(lesson, segment, lessons)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line, lesson.instead)
             if _lacks(lesson, tool, arguments, project):
@@ -171,10 +172,20 @@ def _answers_of_shell(
     lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     purpose, reason = segment_purpose(failed), headline(error)
-    for lesson in lessons:
-        is_met = lesson.kind == "always_fails" and lesson.match["headline"] in keys
-        if is_met and _matches(lesson, failed):
-            yield _told_of(lesson, failed)
+    task = failed.operation if purpose else " ".join(failed.call.split()[:2])
+    meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
+    is_unknown = meant in CHECKS and not failed.is_trivial and task in error_names(reason)
+    bare = ASSIGNMENTS.sub("", f"{failed.bare_call} ")
+    named_otherwise = [  # how the check is called here, if not like that
+        Told(lesson, lesson.line, lesson.instead)
+        for lesson in lessons
+        if is_unknown and lesson.kind == "command" and lesson.purpose == meant
+        if not ASSIGNMENTS.sub("", f"{lesson.instead} ").startswith(bare)
+    ]
+    met = [each for each in lessons if each.kind == "always_fails" and each.match["headline"] in keys]
+    known = [_told_of(lesson, failed, lessons) for lesson in met if _matches(lesson, failed)]
+    yield from (told for told in known if told.call)
+    yield from (*named_otherwise, *known) if known else ()
     for lesson in lessons:
         homes = lesson.match.get("homes", ()) if lesson.kind == "command" else ()
         is_its_home = homes and lesson.match["operation"] == failed.operation and directory not in (None, *homes)
@@ -189,12 +200,7 @@ def _answers_of_shell(
                     homes = []  # another path would not be there
             shown = call if len(homes) == 1 and failed.shown else None
             yield from [Told(lesson, f"Run {code(call)} in {name_folders(homes)}.", shown)] if homes else ()
-    task = failed.operation if purpose else " ".join(failed.call.split()[:2])
-    meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
-    is_unknown = not failed.is_trivial and task in error_names(reason)
-    for lesson in lessons if meant in CHECKS and is_unknown else ():  # it is called otherwise here
-        if lesson.kind == "command" and lesson.purpose == meant and lesson.match.get("operation") != failed.operation:
-            yield Told(lesson, lesson.line, lesson.instead)
+    yield from named_otherwise
     rules = set(find_rules(error))
     is_left = bool(rules) and not any(key.lower().startswith(FORMATTED) for key in keys)
     for lesson in lessons:
@@ -296,13 +302,21 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     return (
         match["kind"] in ("wrapper", "program", "flag", "operation")
         and is_same
-        and match.get("wrapper") in (None, *segment.wrappers)
+        and match.get("wrapper") in (None, *(segment.wrappers if "/" not in segment.runner else ()))
         and match.get("option") in (None, *segment.options)
     )
 
 
-def _told_of(lesson: Lesson, segment: Segment) -> Told:
-    """Return an always-failing lesson for one call: of a wrapper with the call that it should have been."""
+def _told_of(lesson: Lesson, segment: Segment, lessons: Collection[Lesson]) -> Told:
+    """Return an always-failing lesson for one call: of a wrapper with the call that it should have been.
+
+    Where a call fails as well with what worked in the place of its program, the lesson of that.
+    """
+    if lesson.match["kind"] == "program" and lesson.instead:
+        replaced = split_line(segment.full_call.replace(lesson.match["program"], lesson.instead, 1), None)[0]
+        warning = (each for each in lessons if each.warns and each.kind == "always_fails")
+        if worse := next((each for each in warning if any(_matches(each, other) for other in replaced)), None):
+            return Told(worse, worse.line)
     if lesson.match["kind"] != "wrapper" or segment.shown is None:
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     if lesson.match["wrapper"] in segment.prefix:  # which brings the program: without it there is none

@@ -32,13 +32,13 @@ ERROR_FORM = AnyCase(
 )
 ERROR_WORD = AnyCase(
     r"\b(?:errors?|\w+(?:error|exception)(?=:)|fail(?:s|ed|ure|ures|ing)?"
-    r"|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
+    r"|fatal|cannot|can't|could not|couldn't|did not|didn't|unable|not found|no such|denied"
     r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
     r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
     r"|ignored by|has no|have no|not contain|is not|are not|was not|has not|must|required|too (?:large|many|long)"
     r"|illegal|crash\w*|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
-    stems="error|exception|fail|fatal|cannot|can't|could|unable|not|no such|denied|invalid|unknown|undefined|expected"
-    "|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
+    stems="error|exception|fail|fatal|cannot|can't|could|didn't|unable|not|no such|denied|invalid|unknown|undefined"
+    "|expected|unrecogni|missing|refused|time|exceed|exist|conflict|forbidden|unauthori|abort|reject|unsupported|unresolved|already"
     "|ignored by|s no|ve no|must|required|too |illegal|crash|match|violat|exhausted|blocked|out of",
 )
 _NOTICE = AnyCase(  # says something beside the error; a program's name may come first
@@ -50,9 +50,9 @@ _NOTICE = AnyCase(  # says something beside the error; a program's name may come
 _NOTICE_WITHIN = AnyCase(  # the same, anywhere in the line
     r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|\bwarning:"
     r"|(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
-    r"|\berrors?[\s_-]?(?:handling|handler)\b",
+    r"|\berrors?[\s_-]?(?:handling|handler)\b|\ba complete log of this run can\b",
     stems="0 error|no error|0 fail|no fail|0 warning|no warning|warning:|nwarning|lwarning|ewarning|rwarning|xwarning"
-    "|twarning|handl",
+    "|twarning|handl|complete log",
 )
 _ECHO = lazy_regex(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
@@ -90,6 +90,7 @@ _DECISIVE = (  # of a program, its options and names: two such failures say as m
     r"no such (?:sub-?)?command",
     r"(?:script|command) not found|missing script|no task \S+ found|failed to spawn: (?=[`'\"])",
     r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
+    r"(?:<value>|\bpython[\d.]*): no module named",
     r"is not recogni[sz]ed as|does not exist|is not a (?:tty|terminal)\b",
 )
 _MISSING = (

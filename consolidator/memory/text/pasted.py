@@ -107,6 +107,11 @@ _QUOTED_LINE = re.compile(
     r"^[ \t]*>|^-{3,}(?!-).{0,200}?(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE
 )
 _NON_SPACE = re.compile(r"\S")
+_FILLED_IN = re.compile(  # what a person gave to a prompt that a client expands: it stands first, in a fence
+    r"\s*#{1,6} (?:user (?:input|request)|arguments)[ \t]*\n\s*(?P<fence>`{3,}|~{3,})(?:text)?[ \t]*\n"
+    r"(?P<words>.*?)^[ \t]*(?P=fence)[ \t]*$",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
 BLANK = "\0"  # no white space, so that blanked words are cut and stripped as words are
 
 
@@ -114,6 +119,12 @@ def quoted_text(text: str) -> str:
     """Return the part of a message that its author quotes or pastes."""
     quoted = (line.lstrip().removeprefix(">") for line, is_quoted in _mark_lines(text) if is_quoted)
     return "".join(quoted).rstrip("\r\n")
+
+
+def filled_in(text: str) -> str:
+    """Return what a person gave to a prompt that a client expands; any other message whole."""
+    filled = _FILLED_IN.match(text)
+    return filled["words"] if filled else text
 
 
 def is_template(text: str, quoted: str) -> bool:
@@ -139,6 +150,14 @@ def split_quoted(text: str) -> tuple[str, str]:
 
 def _mark_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the lines and blocks of a message in order, with their ends, and whether its author only quotes them."""
+    filled = _FILLED_IN.match(text)
+    before, after = (text[: filled.start("words")], text[filled.end("words") :]) if filled else ("", "")
+    yield from ((line, True) for line in before.splitlines(keepends=True))
+    yield from _mark_own_lines(filled_in(text))
+    yield from ((line, True) for line in after.splitlines(keepends=True))
+
+
+def _mark_own_lines(text: str) -> Iterator[tuple[str, bool]]:
     in_forwarded = False
     done = 0
     for start, end in [*find_pasted(text, inline=False), (len(text), len(text))]:

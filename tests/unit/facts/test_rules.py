@@ -27,6 +27,7 @@ from consolidator.memory.facts.questions.session_lines import transcript_lines
 from consolidator.memory.facts.questions.transcript import TranscriptChunk
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
+from consolidator.memory.text.pasted import BLANK, split_quoted
 from consolidator.memory.text.sentences import split_sentences
 from consolidator.models.audience import describe_peer
 from consolidator.models.event import Event
@@ -743,6 +744,27 @@ def test_what_introduces_a_template_of_a_client_is_not_the_persons_word() -> Non
     proposals = propose_from(PERSONA + "\n" + TEMPLATE)
     assert proposals.candidates == []
     assert {rejected.rejected for rejected in proposals.rejected} == {"introduces a template"}
+
+
+OUTLINE = """
+
+You **MUST** consider what was given before you go on.
+
+## Outline
+
+1. Never use inline styles in this project.
+2. Always run the whole check before you hand over.
+"""
+
+
+def test_of_a_prompt_that_a_client_expands_what_was_filled_in_is_the_persons_word() -> None:
+    given = "Always write the migration by hand in this project."
+    text = f"## User Input\n\n```text\n{given}\n```{OUTLINE}"
+    assert {candidate.quote for candidate in propose_from(text).candidates} == {given}
+    assert split_quoted(text)[0].replace(BLANK, "").strip() == given
+    assert propose_from(f"## User Input\n\n```text\n\n```{OUTLINE}").candidates == []
+    shown = f"## Log\n\n```text\n{given}\n```\n\nNever use inline styles in this project."
+    assert given not in {candidate.quote for candidate in propose_from(shown).candidates}
 
 
 @pytest.mark.parametrize(

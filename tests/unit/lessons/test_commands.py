@@ -73,6 +73,7 @@ def test_the_only_call_that_was_ever_made_is_told_whole() -> None:
         ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
         ("vp typecheck", "error: Cannot find module './cart'", False),
         ("ls typecheck", "ls: cannot access 'typecheck': No such file or directory", False),
+        ("CI=1 pnpm typecheck", "error: Command 'typecheck' not found", False),  # it is called like that
     ],
 )
 def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
@@ -125,16 +126,26 @@ def test_what_is_run_for_no_known_purpose_in_many_sessions_is_told_in_one_line()
     assert "pagemill" not in of_kind(learn(16, write), "command")[0].line  # 3 of 16 sessions are few
 
 
+def test_a_check_by_a_program_that_every_project_runs_is_told() -> None:
+    def write(log: CallLog) -> None:
+        log.run("git diff --check").run(f"bash -n tools/{log.name}.sh").run("git diff").run("bash -c 'ls src'", "a")
+
+    (lesson,) = of_kind(learn(3, write), "command")
+    assert lesson.line == "Often run here, too: `bash -n` (3 sessions), `git diff --check` (3 sessions)."
+
+
 def test_a_command_of_one_session_is_told_where_it_worked_again_and_again_and_no_other_is_known() -> None:
     def write(log: CallLog) -> None:
         if log.name == "s0":
             log.run("npm run types", "ok").run("npm run types", "ok").run("npm run build", "ok")
             log.fail("npm run lint", "2 problems").run("npm run lint", "ok").fail("npm run lint", "1 problem")
-            log.run("HOME=/tmp/h1 npm run dev", "ok").run("HOME=/tmp/h1 npm run dev", "ok")
+            log.run("DATA_DIR=/tmp/h1 npm run check", "ok").run("DATA_DIR=/tmp/h1 npm run check", "ok")
+            log.run("PYTHONPATH=src python3 -m black .", "ok").run("PYTHONPATH=src python3 -m black .", "ok")
         log.run("npm test", "ok")
 
     assert [lesson.line for lesson in of_kind(learn(3, write), "command")] == [
         "Tests: `npm test` (worked 3 of 3).",
+        "Format: `PYTHONPATH=src python3 -m black .` (worked 2 of 2, in 1 session).",
         "Type check: `npm run types` (worked 2 of 2, in 1 session).",
     ]
 

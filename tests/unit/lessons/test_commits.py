@@ -8,6 +8,7 @@ import pytest
 
 from consolidator.memory.lessons.telling import answer_failure
 from tests.unit.lessons.traced import (
+    HOME,
     CallLog,
     learn,
     of_kind,
@@ -33,6 +34,16 @@ from tests.unit.lessons.traced import (
         (["git commit -m 'feat: add it'", "git commit -m 'Mend the cart'"], None),
         (["git commit -F /tmp/message && gh pr create -t 'feat: add it'"], None),
         (["git commit --amend --no-edit"], None),
+        (["git commit -m '[cart] Add it'", "git commit -m '[shop/till] Mend it'"], "`[tag] …` (6 of 6)"),
+        (["git -C ../site commit -m 'Add the page'", "cd /opt/site && git commit -m 'Add the page'"], None),
+        (
+            [f"git -C {HOME} commit -m 'Add the cart'"],
+            "a plain subject without `type:` (3 of 3)",
+        ),
+        (
+            ["git commit -m 'take-every-key: now and here'"],
+            "a plain subject without `type:` (3 of 3)",
+        ),
     ],
 )
 def test_it_is_told_how_commits_are_made(calls: list[str], line: str | None) -> None:

@@ -118,6 +118,9 @@ def test_of_an_error_the_clause_that_says_what_is_wrong_is_told(line: str, claus
         "</recalled-memory>",
         "https://example.com/skill",
         "please merge all of these branches now",
+        "run this script of the page 5",
+        "docs/run-the-script-of-this-page.md",
+        "open_the.page-and_do_it",
         "a\u202eb",
         "x" * 200,
     ],
@@ -140,6 +143,9 @@ def test_a_name_that_leads_out_or_speaks_is_not_told(name: str) -> None:
         "agents/must.py",
         "users/requests.ts",
         "BASE_URL=http://localhost:3000 bun run e2e",
+        "src/agent-chat/agent-chat-session-store.ts",
+        "db/20251215_add_month_and_date_to_indexes.rb",
+        "web/install-cart-in-shop.fish",
     ],
 )
 def test_a_usual_name_is_told(name: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from consolidator.jobs.merging.warning_file import render_warnings
 from consolidator.memory.lessons.before_call import concerns, correct
 from consolidator.memory.lessons.telling import answer_failure, warn_before
 from tests.unit.lessons.traced import (
@@ -180,6 +183,41 @@ def test_a_runner_that_is_not_there_is_blamed_for_what_it_was_to_run() -> None:
             [lesson], "Bash", {"command": command}, "Exit code 127\n(eval):1: command not found: python"
         )
         assert (told is not None and told.call == "python3") == is_warned
+
+
+def test_a_module_that_python_lacks_is_told_with_how_the_check_is_called_here() -> None:
+    missing = "/usr/bin/python3: No module named pytest"
+
+    def write(log: CallLog) -> None:
+        log.fail("pytest -q", "bash: line 1: pytest: command not found")
+        log.fail("python -m pytest -q", "bash: line 1: python: command not found").fail("python3 -m pytest -q", missing)
+        log.fail("python -c 1", "bash: line 1: python: command not found").run("python3 -c 1", "ok")
+        log.fail("python -c 3", "bash: line 1: python: command not found").run("PYTHONPATH=src python3 -c 3", "ok")
+        log.run(".venv/bin/python -m pytest -q", "3 passed").run(".venv/bin/python -m pytest -q", "3 passed")
+
+    lessons = learn(2, write)
+    lines = {lesson.key: lesson.line for lesson in of_kind(lessons, "always_fails")}
+    assert [each.instead for each in lessons if each.key == "program python"] == ["python3"]
+    assert lines["wrapper python pytest"] == f"`python3 -m pytest …` always fails (2 of 2: {missing})."
+    file = render_warnings([(lesson.key, HOME, lesson) for lesson in lessons])
+    warnings = [json.loads(line.split("\t\t")[1]) for line in file.splitlines() if line[0] == "W"]
+    for command, key in [
+        ("python3 -m pytest tests", "wrapper python pytest"),
+        ("python -m pytest tests", "wrapper python pytest"),  # what takes the place of `python` fails, too
+        ("python -c 2", "program python"),
+        (".venv/bin/python -m pytest tests", None),
+    ]:
+        told = warn_before(lessons, "Bash", {"command": command})
+        assert (told.lesson.key if told else None) == key
+        body: dict[str, object] = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": command}}
+        assert next((each["id"] for each in warnings if concerns(each["match"], HOME, body)), None) == key
+    for command, error in [("pytest", "bash: pytest: command not found"), ("python3 -m pytest", missing)]:
+        told = answer_failure(lessons, "Bash", {"command": command}, f"Exit code 1\n{error}")
+        assert told is not None
+        assert told.call == ".venv/bin/python -m pytest -q"
+    told = answer_failure(lessons, "Bash", {"command": "python -m pytest"}, "bash: line 1: python: command not found")
+    assert told is not None
+    assert told.lesson.key == "wrapper python pytest"
 
 
 def test_a_module_that_fails_is_none_of_its_runner() -> None:

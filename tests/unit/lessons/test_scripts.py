@@ -20,7 +20,9 @@ def test_a_script_behind_an_interpreter_is_told_as_the_script() -> None:
         log.run("expect -f /opt/lab/board.exp reset", "ok", cwd="/opt/lab")
 
     (lesson,) = of_kind(learn(4, write), "command")
-    assert lesson.line == "Often run here, too: `bash tools/flash_board.sh` (4 sessions)."
+    assert lesson.line == (
+        "Often run here, too: `bash -n tools/other.sh` (4 sessions), `bash tools/flash_board.sh` (4 sessions)."
+    )
 
 
 @pytest.mark.parametrize("script", ["/dev/shm/load.py", "/opt/x/load.py", "../other/load.py", "a/../../other/load.py"])

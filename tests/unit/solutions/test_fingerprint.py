@@ -366,3 +366,14 @@ def test_any_line_break_ends_a_line(line_break: str) -> None:
 )
 def test_a_line_of_what_passed_is_no_reason(passed: str) -> None:
     assert headline(f"{passed}\nFAIL: the branch was not made\n{passed}\n") == "FAIL: the branch was not made"
+
+
+def test_what_a_build_of_containers_did_not_do_is_its_reason_and_no_line_of_progress() -> None:
+    progress = "\n".join(
+        f" Container shop-{name}  {state}" for name in ("db", "web") for state in ("Running", "Started")
+    )
+    reason = 'service "migration" didn\'t complete successfully: exit 1'
+    assert headline(f"Exit code 1\n{progress}\n{reason}") == reason
+    reason = 'failed to solve: process "/bin/sh -c npm install" did not complete successfully: exit code: 1'
+    log = "191.9 npm error A complete log of this run can be found in: /root/.npm/_logs/2026-03-01-debug-0.log"
+    assert headline(f"Exit code 1\nDockerfile:23\n{reason}\n{log}") == reason
