@@ -25,7 +25,7 @@ from consolidator.memory.text.markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = f"d15-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
+DIGEST_VERSION = f"d16-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4

@@ -43,7 +43,7 @@ async def test_what_is_pruned_keeps_its_record_with_a_new_fingerprint(
     await outdate(database, "update session set pruned_to = 1;")
     await run_next_night(database, clock, settings)
     (record,) = await query_rows(database, RECORDS)
-    assert record["fingerprint"] == "v16:sh:pytets|an older headline"
+    assert record["fingerprint"] == "v17:sh:pytets|an older headline"
     assert record["record"]["status"] == "resolved"
     (solution,) = await query_rows(database, SOLUTIONS)
     assert solution["fingerprint"] == record["fingerprint"]

@@ -149,7 +149,7 @@ CASES = [
 @pytest.mark.parametrize(("tool", "text", "line"), CASES)
 def test_the_telling_line_is_found(tool: str, text: str, line: str) -> None:
     assert headline(text).lstrip().startswith(line.lstrip())
-    assert fingerprint(tool, text).startswith(f"v16:{tool.split(' ')[0]}|")
+    assert fingerprint(tool, text).startswith(f"v17:{tool.split(' ')[0]}|")
 
 
 SAME = [
@@ -244,7 +244,7 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
-    assert fingerprint("Bash", "Exit code 1") == f"v16:Bash|{NO_MESSAGE}"
+    assert fingerprint("Bash", "Exit code 1") == f"v17:Bash|{NO_MESSAGE}"
 
 
 @pytest.mark.parametrize("end", ["\n", " "])
@@ -292,7 +292,7 @@ def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None
 def test_any_text_has_one_short_name(text: str, tool: str) -> None:
     name = fingerprint(tool, text)
     assert name == fingerprint(tool, text)
-    assert name.startswith("v16:")
+    assert name.startswith("v17:")
     assert len(name) <= 300
     assert len(headline(text)) <= 300
 
@@ -309,7 +309,7 @@ def test_what_was_seen_before_never_changes_a_fingerprint(texts: list[str], rand
     )
 )
 def test_any_json_answer_is_read(value: object) -> None:
-    assert fingerprint("t", json.dumps(value)).startswith("v16:t|")
+    assert fingerprint("t", json.dumps(value)).startswith("v17:t|")
 
 
 def test_names_and_values_of_a_headline_are_told_apart() -> None:
@@ -325,7 +325,7 @@ def test_names_and_values_of_a_headline_are_told_apart() -> None:
 
 def test_a_missing_command_is_its_own_programs_error() -> None:
     text = "bash: line 1: zip: command not found\nls: cannot access 'x.zip': No such file or directory"
-    assert fingerprint("sh:ls", text) == "v16:sh:zip|command not found: zip"
+    assert fingerprint("sh:ls", text) == "v17:sh:zip|command not found: zip"
 
 
 @pytest.mark.parametrize(
