@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from consolidator.database import Database
+from consolidator.memory.lessons.always_failing import warning_words
 from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson, home_folder, told_elsewhere
-from consolidator.memory.lessons.telling import warning_words
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.recall.block import Section, lesson_item, render_block
 from consolidator.models.audience import OWNER

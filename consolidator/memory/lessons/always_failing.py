@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.installation import installs_unnamed
-from consolidator.memory.calls.shell_words import SHELLS
+from consolidator.memory.calls.shell_words import PATTERN_SIGNS, SHELLS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
@@ -395,3 +395,25 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
             if segment.bare_call is not None and not segment.is_hostile
         )
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
+
+
+def warning_words(lesson: Lesson) -> tuple[str, ...]:
+    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing.
+
+    Of words with " or " between them one is enough.
+    """
+    match = lesson.match
+    kind = match.get("kind")
+    if not lesson.warns:
+        return ()
+    if kind == "wrapper":
+        return match["wrapper"], match["program"]
+    if kind == "pattern":
+        return (" or ".join(PATTERN_SIGNS),)
+    if kind == "pkill":
+        return ("pkill or pgrep",)
+    if kind in ("flag", "operation"):
+        return (*match["operation"].split(), *filter(None, [match.get("option")]))
+    if kind in ("argument", "whole"):
+        return match["tool"], *filter(None, [match.get("file")])
+    return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()

@@ -21,7 +21,7 @@ from consolidator.memory.calls.directory import (
     plain_path,
     strip_cd,
 )
-from consolidator.memory.calls.shell_words import PATTERN_SIGNS, ends_own_shell, find_patterns
+from consolidator.memory.calls.shell_words import ends_own_shell, find_patterns
 from consolidator.memory.calls.symbols import runs_in_shell, shell_command
 from consolidator.memory.lessons.always_failing import NO_TOOL
 from consolidator.memory.lessons.commits import NO_REMOTE
@@ -329,25 +329,3 @@ def _told_of(lesson: Lesson, segment: Segment, lessons: Collection[Lesson]) -> T
 def _skill(tool: str, arguments: Any) -> str | None:
     name = tool_kinds.tool_base_name(tool)
     return skill_name(arguments, name) if name in SKILL_TOOLS and isinstance(arguments, dict) else None
-
-
-def warning_words(lesson: Lesson) -> tuple[str, ...]:
-    """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing.
-
-    Of words with " or " between them one is enough.
-    """
-    match = lesson.match
-    kind = match.get("kind")
-    if not lesson.warns:
-        return ()
-    if kind == "wrapper":
-        return match["wrapper"], match["program"]
-    if kind == "pattern":
-        return (" or ".join(PATTERN_SIGNS),)
-    if kind == "pkill":
-        return ("pkill or pgrep",)
-    if kind in ("flag", "operation"):
-        return (*match["operation"].split(), *filter(None, [match.get("option")]))
-    if kind in ("argument", "whole"):
-        return match["tool"], *filter(None, [match.get("file")])
-    return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()

@@ -11,9 +11,9 @@ from tests.support import assert_invariants, log_events
 SOLUTIONS = "select id, fingerprint, headline, occurrences from solution order by id"
 RECORDS = "select session_id, seq, fingerprint, status, record from error_record order by session_id, seq"
 OUTDATE = """
-    update error_record set fingerprint = replace(fingerprint, 'v16:', 'v4:'), record = record
-        || jsonb_build_object('fingerprint', replace(fingerprint, 'v16:', 'v4:'), 'headline', 'an older headline');
-    update solution set id = id || '_old', fingerprint = replace(fingerprint, 'v16:', 'v4:');
+    update error_record set fingerprint = replace(fingerprint, 'v17:', 'v4:'), record = record
+        || jsonb_build_object('fingerprint', replace(fingerprint, 'v17:', 'v4:'), 'headline', 'an older headline');
+    update solution set id = id || '_old', fingerprint = replace(fingerprint, 'v17:', 'v4:');
 """
 
 

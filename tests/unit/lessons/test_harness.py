@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from consolidator.memory.lessons.always_failing import warning_words
 from consolidator.memory.lessons.before_call import concerns
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.segments import quote_pattern
-from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
+from consolidator.memory.lessons.telling import answer_failure, warn_before
 from tests.unit.lessons.traced import (
     HOME,
     CallLog,
