@@ -28,7 +28,7 @@ NOTE = (
 )
 RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
 _CITATION = re.compile(r"\[(?:[^\]\s]{1,200}:[^\]\s]{1,200}|l_[0-9a-f]{4,})\]")
-_QUOTED_ERROR = re.compile(r"failed: “(.*?)” →")
+_QUOTED_ERROR = re.compile(r"failed: “(?P<shown>.{,120})(?P<rest>.*?)” →")
 _ROUND = str.maketrans("[]", "()")
 EventRef = tuple[str, int]  # session and seq
 
@@ -129,10 +129,14 @@ def asked_item(identity: str, text: str, sessions: int) -> RecallItem:
 
 
 def solution_item(row: SolutionRow) -> RecallItem:
-    """Return the item of a solution: quoted whole, and its error not again within."""
+    """Return the item of a solution: quoted whole, its error not again within, and of a long one the beginning."""
     label = f"a known error and what {'mended it' if row.confirmed else 'was tried then'}"
-    text = _QUOTED_ERROR.sub(r"failed: \1 →", str(row.body["line"]), count=1)
+    text = _QUOTED_ERROR.sub(_shorten_error, str(row.body["line"]), count=1)
     return _quoted_item("solution", label, row.id, text)
+
+
+def _shorten_error(error: re.Match[str]) -> str:
+    return f"failed: {error['shown']}{'…' if error['rest'] else ''} →"
 
 
 def _quoted_item(kind: str, label: str, identity: str, text: str, score: float = 0.0) -> RecallItem:

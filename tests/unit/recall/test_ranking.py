@@ -228,8 +228,8 @@ def test_errors_are_told_from_questions() -> None:
 
 @pytest.mark.parametrize("error", ["error: no such table", "error: " + "a long reason of many words, " * 9])
 def test_an_error_is_not_quoted_again_within_the_quote_of_its_solution(error: str) -> None:
-    shown = error if len(error) <= 120 else error[:119] + "…"
-    body = {"line": f"deploy failed: “{shown}” → run `deploy --migrate` (worked in 2 of 2, in 2 sessions)"}
+    shown = error if len(error) <= 120 else error[:120] + "…"
+    body = {"line": f"deploy failed: “{error}” → run `deploy --migrate` (worked in 2 of 2, in 2 sessions)"}
     row = SolutionRow("sol_1", "a", "p", "f", "Bash", error, True, 2, 2, "", body, NOON, NOON, None, None, "night")
     text = str(solution_item(row).data["text"])
     assert f"deploy failed: {shown} → run" in text
