@@ -64,6 +64,7 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
+_WARNS = re.compile(r"\bwarning|^\s*(?:!|info) ", re.IGNORECASE | re.MULTILINE)  # a linter, which may not fail by that
 _PLAIN_NAME = re.compile(r"[A-Za-z]\w{1,39}", re.ASCII)
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\u2192|\t|[|:] ?)", re.MULTILINE)  # before the lines of a file that was read
 _REPOSITORY = re.compile(
@@ -237,6 +238,9 @@ class TraceFold:
         has_ended = may_end and traced.ok is False and has_ended_itself(segments, line, text)
         is_judged = is_seen and not has_ended  # else nobody knows which segment it was
         outcomes = judge_segments(segments, line, call.ok, text, masked) if is_judged else [None] * len(segments)
+        linters = [segment for segment in hidden if purpose_of(segment.operation) == "lint"]
+        if linters and call.ok and not masked and not _WARNS.search(text) and find_rules(text):
+            outcomes = [outcome and s not in linters for s, outcome in zip(segments, outcomes, strict=True)]
         is_hostile = True in outcomes and line_harm(line, self._start) is not None
         segments = [
             replace(

@@ -921,6 +921,24 @@ def test_what_a_pipe_hides_of_a_check_still_names_its_rules() -> None:
     assert of_kind(learn(3, write), "first_run_fails")[0].line == "`make lint` often finds `errcheck` (3 sessions)."
 
 
+@pytest.mark.parametrize(
+    ("output", "counts"),
+    [
+        ("src/cart.go:9:2: string `a` has 3 occurrences (goconst)\n1 issues:\n* goconst: 1", "worked 3 of 6"),
+        ("  9:2  warning  'a' is never used  no-unused-vars", "worked 6 of 6"),
+        ("   info • Use a const • lib/cart.dart:9:2 • prefer_const", "worked 6 of 6"),
+        ("src/cart.go is clean", "worked 6 of 6"),
+    ],
+)
+def test_a_lint_run_that_finds_something_did_not_work_though_a_pipe_hides_it(output: str, counts: str) -> None:
+    def write(log: CallLog) -> None:
+        log.run("go test ./... | tail -3 && golangci-lint run | tail", f"ok\n{output}").run("golangci-lint run", "ok")
+
+    lines = {lesson.purpose: lesson.line for lesson in of_kind(learn(3, write), "command")}
+    assert lines["lint"] == f"Lint: `golangci-lint run` ({counts})."
+    assert lines["test"] == "Tests: `go test ./...`."
+
+
 def test_what_a_chain_of_checks_finds_is_told_of_the_one_that_failed_and_never_of_a_formatter() -> None:
     found = "cart.go:3:4: Error return value is not checked (errcheck)"
 
