@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class Told:
     call: str | None = None  # the command line or path to use instead, as it can be run; None where there is none
 
 
-def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
+def warn_before(lessons: Collection[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
     """Return the warning for a call that never worked here, or fails at its first run; None for others."""
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
@@ -304,7 +304,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     )
 
 
-def _told_of(lesson: Lesson, segment: Segment, lessons: Iterable[Lesson]) -> Told:
+def _told_of(lesson: Lesson, segment: Segment, lessons: Collection[Lesson]) -> Told:
     """Return an always-failing lesson for one call: of a wrapper with the call that it should have been.
 
     Where a call fails as well with what worked in the place of its program, the lesson of that.
