@@ -29,6 +29,7 @@ from consolidator.memory.lessons.headlines import FORMATTED, find_headlines, fin
 from consolidator.memory.lessons.history import code, path_below, segment_purpose
 from consolidator.memory.lessons.lesson import LEAVES, Lesson
 from consolidator.memory.lessons.segments import (
+    ASSIGNMENTS,
     FORMAT_CHECK,
     Segment,
     blame_runners,
@@ -173,11 +174,12 @@ def _answers_of_shell(
     task = failed.operation if purpose else " ".join(failed.call.split()[:2])
     meant, task = purpose or purpose_of(task), task.rpartition(" ")[2]
     is_unknown = meant in CHECKS and not failed.is_trivial and task in error_names(reason)
-    named_otherwise = [
+    bare = ASSIGNMENTS.sub("", f"{failed.bare_call} ")
+    named_otherwise = [  # how the check is called here, if not like that
         Told(lesson, lesson.line, lesson.instead)
         for lesson in lessons
         if is_unknown and lesson.kind == "command" and lesson.purpose == meant
-        if lesson.match.get("operation") != failed.operation
+        if not ASSIGNMENTS.sub("", f"{lesson.instead} ").startswith(bare)
     ]
     met = [each for each in lessons if each.kind == "always_fails" and each.match["headline"] in keys]
     known = [_told_of(lesson, failed, lessons) for lesson in met if _matches(lesson, failed)]

@@ -359,6 +359,7 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
         ("npm run typecheck", 'npm error Missing script: "typecheck"', True),
         ("vp typecheck", "error: Cannot find module './cart'", False),
         ("ls typecheck", "ls: cannot access 'typecheck': No such file or directory", False),
+        ("CI=1 pnpm typecheck", "error: Command 'typecheck' not found", False),  # it is called like that
     ],
 )
 def test_a_check_that_is_called_otherwise_here_is_answered_with_its_name(
@@ -1158,7 +1159,7 @@ def test_a_command_of_one_session_is_told_where_it_worked_again_and_again_and_no
         if log.name == "s0":
             log.run("npm run types", "ok").run("npm run types", "ok").run("npm run build", "ok")
             log.fail("npm run lint", "2 problems").run("npm run lint", "ok").fail("npm run lint", "1 problem")
-            log.run("HOME=/tmp/h1 npm run check", "ok").run("HOME=/tmp/h1 npm run check", "ok")
+            log.run("DATA_DIR=/tmp/h1 npm run check", "ok").run("DATA_DIR=/tmp/h1 npm run check", "ok")
             log.run("PYTHONPATH=src python3 -m black .", "ok").run("PYTHONPATH=src python3 -m black .", "ok")
         log.run("npm test", "ok")
 
@@ -1829,11 +1830,13 @@ def test_a_module_that_python_lacks_is_told_with_how_the_check_is_called_here() 
     def write(log: CallLog) -> None:
         log.fail("pytest -q", "bash: line 1: pytest: command not found")
         log.fail("python -m pytest -q", "bash: line 1: python: command not found").fail("python3 -m pytest -q", missing)
-        log.run("PYTHONPATH=src python3 -m unittest", "OK").run("python3 -m unittest tests.test_cart", "OK")
         log.fail("python -c 1", "bash: line 1: python: command not found").run("python3 -c 1", "ok")
+        log.fail("python -c 3", "bash: line 1: python: command not found").run("PYTHONPATH=src python3 -c 3", "ok")
+        log.run(".venv/bin/python -m pytest -q", "3 passed").run(".venv/bin/python -m pytest -q", "3 passed")
 
     lessons = learn(2, write)
     lines = {lesson.key: lesson.line for lesson in of_kind(lessons, "always_fails")}
+    assert [each.instead for each in lessons if each.key == "program python"] == ["python3"]
     assert lines["wrapper python pytest"] == f"`python3 -m pytest …` always fails (2 of 2: {missing})."
     file = render_warnings([(lesson.key, HOME, lesson) for lesson in lessons])
     warnings = [json.loads(line.split("\t\t")[1]) for line in file.splitlines() if line[0] == "W"]
@@ -1850,7 +1853,7 @@ def test_a_module_that_python_lacks_is_told_with_how_the_check_is_called_here() 
     for command, error in [("pytest", "bash: pytest: command not found"), ("python3 -m pytest", missing)]:
         told = answer_failure(lessons, "Bash", {"command": command}, f"Exit code 1\n{error}")
         assert told is not None
-        assert told.lesson.purpose == "test"
+        assert told.call == ".venv/bin/python -m pytest -q"
     told = answer_failure(lessons, "Bash", {"command": "python -m pytest"}, "bash: line 1: python: command not found")
     assert told is not None
     assert told.lesson.key == "wrapper python pytest"
