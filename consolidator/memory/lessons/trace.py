@@ -64,7 +64,7 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
-_WARNS = re.compile(r"\bwarning|^\s*! ", re.IGNORECASE | re.MULTILINE)  # a linter, which may not fail by that
+_WARNS = re.compile(r"\bwarning|^\s*(?:!|info) ", re.IGNORECASE | re.MULTILINE)  # a linter, which may not fail by that
 _PLAIN_NAME = re.compile(r"[A-Za-z]\w{1,39}", re.ASCII)
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\u2192|\t|[|:] ?)", re.MULTILINE)  # before the lines of a file that was read
 _REPOSITORY = re.compile(

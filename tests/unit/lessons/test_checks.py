@@ -105,6 +105,7 @@ def test_what_a_pipe_hides_of_a_check_still_names_its_rules() -> None:
     [
         ("src/cart.go:9:2: string `a` has 3 occurrences (goconst)\n1 issues:\n* goconst: 1", "worked 3 of 6"),
         ("  9:2  warning  'a' is never used  no-unused-vars", "worked 6 of 6"),
+        ("   info • Use a const • lib/cart.dart:9:2 • prefer_const", "worked 6 of 6"),
         ("src/cart.go is clean", "worked 6 of 6"),
     ],
 )
