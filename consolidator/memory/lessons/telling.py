@@ -294,7 +294,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] in ("wrapper", "program", "flag", "operation")
+        match["kind"] in ("wrapper", "program", "flag")
         and is_same
         and match.get("wrapper") in (None, *segment.wrappers)
         and match.get("option") in (None, *segment.options)
@@ -332,8 +332,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
         return ("pkill or pgrep",)
-    if kind in ("flag", "operation"):
-        return (*match["operation"].split(), *filter(None, [match.get("option")]))
+    if kind == "flag":
+        return (*match["operation"].split(), match["option"])
     if kind in ("argument", "whole"):
         return match["tool"], *filter(None, [match.get("file")])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()
