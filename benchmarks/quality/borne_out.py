@@ -6,7 +6,7 @@ Of each folder, which is one project, the first sessions in time are learned fro
 and each line for a start is held against the others: where its situation came, did it hold? A line of which half of
 these sessions or more show that it holds is borne out, else contradicted; if its situation never came, it was not met.
 A session's sub-agents count with it. No agent heard any of it. Of what no log can contradict, such as that a shell
-refuses what nobody tried, a line is borne out or not met. Credentials are not redacted: nothing is kept.
+refuses what nobody tried, a line is borne out or not met. What is printed is redacted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 
 from benchmarks.harness.report import Report
 from benchmarks.quality.product_runs import print_report
 from benchmarks.quality.replayed_sessions import find_format
 from consolidator.formats.base import ForeignEvent, ForeignSession
+from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.always_failing import MATCH_NAMES, keys_of
 from consolidator.memory.lessons.commits import read_subject
@@ -73,10 +75,10 @@ def read_traces(folder: Path) -> list[Trace]:
     folds: dict[str, tuple[ForeignSession, TraceFold]] = {}
     roots: dict[str, str] = {}
     began: dict[str, str] = {}  # by root
-    read, session, root = datetime.now(UTC), None, ""
+    numbers, read, session, root = count(1), datetime.now(UTC), None, ""
     log_format = find_format(folder)
     for path in log_format.files(folder):
-        for number, item in enumerate(log_format.read(path, folder), 1):
+        for item in log_format.read(path, folder):
             if isinstance(item, ForeignSession):
                 session, parent = item, item.parent_origin or item.origin
                 root = roots.setdefault(item.origin, roots.get(parent, parent))
@@ -84,7 +86,7 @@ def read_traces(folder: Path) -> list[Trace]:
             elif isinstance(item, ForeignEvent) and session is not None:
                 at = str(item.data.get("occurred_at") or "")
                 began[root] = min(filter(None, [began.get(root), at]), default="")
-                event = Event(session.origin, number, item.type, item.data, read, tool_name=item.tool_name)
+                event = Event(session.origin, next(numbers), item.type, item.data, read, tool_name=item.tool_name)
                 folds[session.origin][1].feed(event)
     traces = []
     for origin, (session, fold) in folds.items():
@@ -111,7 +113,7 @@ def judge_lines(project: str, first: Sequence[Trace], later: Sequence[Trace]) ->
         for kind, detail, text, judge in witness.read_claims(lesson):
             verdicts = [verdict for session in witness.sessions if (verdict := judge(session)) is not None]
             figures = lesson.score, lesson.sessions, id in told, len(verdicts), sum(verdicts)
-            lines.append(Line(project, kind, detail, text, *figures))
+            lines.append(Line(project, kind, detail, redact(text), *figures))
     return lines
 
 
@@ -322,14 +324,14 @@ def build_report(lines: Sequence[Line], projects: int, *, show: bool = False) ->
     report = Report("borne_out", f"lines of a start that later sessions of {projects} projects met")
     told = [line for line in lines if line.is_told]
     report.details["kinds"] = {}
-    for kind, count in [("all", len(told)), *Counter(line.kind for line in told).most_common()]:
+    for kind, number in [("all", len(told)), *Counter(line.kind for line in told).most_common()]:
         chosen = [line for line in told if kind in ("all", line.kind)]
         verdicts = Counter(line.verdict for line in chosen)
         met, held = sum(line.met for line in chosen), sum(line.held for line in chosen)
         words = [f"{verdicts[verdict]:3} {verdict}" for verdict in VERDICTS]
-        report.add(kind, count - verdicts[VERDICTS[2]], f"of {count:3}: {', '.join(words)}; {held} of {met} sessions")
+        report.add(kind, number - verdicts[VERDICTS[2]], f"of {number:3}: {', '.join(words)}; {held} of {met} sessions")
         counts = {verdict: verdicts[verdict] for verdict in VERDICTS}
-        report.details["kinds"][kind] = {"told": count, **counts, "sessions met": met, "sessions held": held}
+        report.details["kinds"][kind] = {"told": number, **counts, "sessions met": met, "sessions held": held}
     if show:
         report.details["lines"] = [{**asdict(line), "verdict": line.verdict} for line in lines]
         report.notes += [

@@ -82,7 +82,8 @@ class Command:
         names = {option.partition("=")[0] for option in self.options}
         is_code = not names.isdisjoint(tool_kinds.INLINE_CODE_OPTIONS | only_reads)
         program = self.program.lower()
-        operands = self.operands if program in _RUNS_SCRIPTS and not is_code else ()
+        is_task = self.subcommand not in (None, "run")  # as of `bun test a.test.ts`
+        operands = self.operands if program in _RUNS_SCRIPTS and not (is_code or is_task) else ()
         path = next(filter(_SCRIPT.search, operands[: None if program in WINDOWS_SHELLS else 1]), None)
         return path if path and not _ONE_CALLS_OWN.search(path) else None
 

@@ -21,7 +21,7 @@ from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson
-from consolidator.memory.lessons.segments import ASSIGNMENTS, FORMAT_CHECK, Segment, purpose_of
+from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -49,20 +49,13 @@ _REQUIRES = re.compile(  # an argument
 )
 _HAS_VALUE = re.compile(r"(?!.*\d).* -[\w-]+=")  # an option's; a number makes a call one case's own
 _OF_PART = ("offset", "limit")  # arguments with which a file is read in part
-_NO_ACCESS = re.compile(  # whatever a call is given
-    r"\b(?:401 unauthorized|invalid api key|could not read from remote repository|could not resolve host"
-    r"|(?:operation|connection) timed out|authentication failed|not logged in\b|permission denied \(publickey)",
-    re.IGNORECASE,
-)
-_CHECKS = ("check", "lint", "test", "typecheck", "build", FORMAT_CHECK)  # that fail by what they find
 _SKILL_FILE = re.compile(r"[/\\]skills[/\\]([^/\\]+)[/\\]")  # which makes the skill
 NO_TOOL = re.compile(r"\bno such tool available", re.IGNORECASE)
 # What explains more comes first.
-_KINDS = ["wrapper", "program", "skill", "tool", "operation", "flag", "argument", "whole"]
+_KINDS = ["wrapper", "program", "skill", "tool", "flag", "argument", "whole"]
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
-    "operation": ("operation",),
     "flag": ("operation", "option"),
     "skill": ("skill",),
     "tool": ("tool",),
@@ -102,8 +95,6 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
                 yield "wrapper", wrapper, segment.program
         if segment.called is not None:
             yield "program", segment.called
-        if " " in segment.operation and not segment.script and purpose_of(segment.operation) not in _CHECKS:
-            yield "operation", segment.operation
         for option in segment.options:
             yield "flag", segment.operation, option
     elif call.kind == "skill":
@@ -191,7 +182,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     for failure in failures:
         reasons = history.reasons(failure.call)
         reasons = [reason for reason in reasons if missing_command(reason.text)] or reasons
-        says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "operation": _NO_ACCESS, "tool": NO_TOOL}.get(key[0])
+        says = {"argument": _REQUIRES, "whole": _TOO_LARGE, "tool": NO_TOOL}.get(key[0])
         is_reason = [says.search(each.text) if says else _blames(failure, each) for each in reasons]
         counts.update({each.key for each, is_it in zip(reasons, is_reason, strict=True) if is_it})
     if not counts.total():
@@ -412,8 +403,8 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
         return (" or ".join(PATTERN_SIGNS),)
     if kind == "pkill":
         return ("pkill or pgrep",)
-    if kind in ("flag", "operation"):
-        return (*match["operation"].split(), *filter(None, [match.get("option")]))
+    if kind == "flag":
+        return (*match["operation"].split(), match["option"])
     if kind in ("argument", "whole"):
         return match["tool"], *filter(None, [match.get("file")])
     return (match["skill" if kind == "skill" else "program"],) if kind in ("program", "skill") else ()

@@ -97,10 +97,8 @@ def _is_match(match: Mapping[str, str], words: Sequence[str]) -> bool:
     if kind == "program":
         is_runner = words[1:2] == ["-m"] or _find_run(words[1:]) in _RUN_PROGRAMS  # which is there, but for a shell
         return words[0] == program and (not is_runner or "not found" in match.get("headline", ""))
-    begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
-    if kind == "operation":
-        return begin == operation
     if kind == "flag":
+        begin = [word.rpartition("/")[2] for word in words[: len(operation)]]  # a script is named without its folder
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]
         return begin == operation and match.get("option") in named

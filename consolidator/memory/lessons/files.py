@@ -27,8 +27,7 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.models.audience import pluralize
 
-MIN_SESSIONS = 3
-MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
+MIN_SESSIONS, MIN_CONFIDENCE, MIN_LIFT = 3, 0.6, 2.0
 MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed
 MIN_TOLD_SCORE = 2.4  # of two files: below it most lines are of one feature
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
@@ -256,14 +255,10 @@ def _collect_units(history: History) -> _Units:
 def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     by_pattern: dict[str, set[int]] = defaultdict(set)
     for path, numbers in by_file.items():
-        for pattern in (path, wildcard(path), wildcard(path, with_folder=False)):
-            if pattern:
-                by_pattern[pattern] |= numbers
-    by_command: dict[str, set[int]] = defaultdict(set)
-    for number, unit in enumerate(units.members):
-        for command in unit.commands:
-            by_command[command].add(number)
-    for command, ran in sorted(by_command.items()):
+        for pattern in filter(None, (path, wildcard(path), wildcard(path, with_folder=False))):
+            by_pattern[pattern] |= numbers
+    for command in sorted({command for unit in units.members for command in unit.commands}):
+        ran = {number for number, unit in enumerate(units.members) if command in unit.commands}
         ranked = []
         for pattern, edited in by_pattern.items():
             both = edited & ran

@@ -17,8 +17,7 @@ from consolidator.models.audience import pluralize
 
 MIN_SESSIONS = 3
 MIN_TAB_SHARE = 0.75  # of failed edits, that lack a tab
-SLEPT = "Blocked: sleep"
-KILLS_SHELL = "pkill -f"
+SLEPT, KILLS_SHELL = "Blocked: sleep", "pkill -f"
 SHELL_RULES = {  # that hold from the first case on
     KILLS_SHELL: "`pkill -f NAME` also ends the shell whose own line has that name, as `kill $(pgrep -f …)` does: "
     "the rest does not run. Write `pkill -f '[N]AME'`, its first letter in brackets, alone in its call "
@@ -52,13 +51,14 @@ def learn_harness(history: History) -> Iterator[Lesson]:
         if is_often or (key == LEFT_BEHIND and cases[key].members):
             yield _build_lesson(key, line, cases[key], match={"error": error}, starts=is_often)
     for rule in sorted(SHELL_RULES.keys() & cases.keys()):
-        most = 1 if rule == NO_MATCHES else len(cases[rule])
+        is_pattern, worked = rule == NO_MATCHES, (call for _, call in history.calls() if call.ok)
+        against = sum(bool(find_patterns(each.line)) if is_pattern else each.value == SPARED_SHELL for each in worked)
         yield _build_lesson(
             rule,
             f"{SHELL_RULES[rule]} {pluralize(len(cases[rule]), 'time')}).",
             cases[rule],
             match={"shell": rule, "kind": {NO_MATCHES: "pattern", KILLS_SHELL: "pkill"}.get(rule, rule)},
-            warns=rule in (NO_MATCHES, KILLS_SHELL) and _worked_against(rule, history) < most,
+            warns=rule in (NO_MATCHES, KILLS_SHELL) and against < (1 if is_pattern else len(cases[rule])),
             starts=len(cases[rule].roots) > 1,
         )
     short, total = cases["tab+1"], sum(len(cases[key]) for key in cases if key.startswith("tab"))
@@ -94,9 +94,3 @@ def broken_rule(call: TracedCall) -> str | None:
     if call.kind == "shell" and call.ok is False and call.value in ("sleep", KILLED_SHELL):
         return SLEPT if call.value == "sleep" else KILLS_SHELL
     return next((headline.key for headline in call.headlines if headline.key in SHELL_RULES), None)
-
-
-def _worked_against(rule: str, history: History) -> int:
-    """Return how many calls worked though they are of the form that one of `SHELL_RULES` says to fail."""
-    calls = (call for _, call in history.calls() if call.ok)
-    return sum(bool(find_patterns(each.line)) if rule == NO_MATCHES else each.value == SPARED_SHELL for each in calls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from consolidator.memory.lessons.always_failing import learn_always_failing
@@ -26,16 +26,13 @@ def learn_lessons(traces: Sequence[Trace]) -> list[Lesson]:
     history = History.of(traces)
     lessons = [*learn_always_failing(history), *learn_commands(history), *learn_harness(history)]
     lessons += [*learn_files(history), *learn_repository(history), *learn_commits(history)]
-    lessons = [lesson for lesson in lessons if lesson_harm(lesson.line, lesson.instead, history.home) is None]
-    starts: dict[str, str] = {}
-    for session, call in history.calls():
-        starts[session.root] = min(call.at, starts.get(session.root, call.at))
+    starts = sorted(each.calls[0].at for each in history.sessions if each.calls and each.session_id == each.root)
+    since = starts[-1 - int(MAX_LATER * len(starts))] if starts else ""
     return sorted(
-        [replace(lesson, starts=lesson.starts and not _is_over(lesson, starts.values())) for lesson in lessons],
+        (
+            replace(lesson, starts=False) if lesson.kind in _PRACTICES and lesson.last_at < since else lesson
+            for lesson in lessons
+            if lesson_harm(lesson.line, lesson.instead, history.home) is None
+        ),
         key=lambda lesson: (-lesson.score, lesson.kind, lesson.key),
     )
-
-
-def _is_over(lesson: Lesson, starts: Collection[str]) -> bool:
-    """Whether most sessions began after the last one that showed a practice."""
-    return lesson.kind in _PRACTICES and sum(at > lesson.last_at for at in starts) > MAX_LATER * len(starts)

@@ -300,7 +300,7 @@ def _matches(lesson: Lesson, segment: Segment) -> bool:
     values = {"program": program, "operation": segment.operation}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
-        match["kind"] in ("wrapper", "program", "flag", "operation")
+        match["kind"] in ("wrapper", "program", "flag")
         and is_same
         and match.get("wrapper") in (None, *(segment.wrappers if "/" not in segment.runner else ()))
         and match.get("option") in (None, *segment.options)

@@ -193,7 +193,7 @@ def _judge(lesson: Lesson, situation: _Situation, log: Sequence[Event]) -> Attem
 def _marks(lesson: Lesson, session: TracedSession, call: TracedCall, *, only_failed: bool = False) -> Iterator[Key]:
     """Yield what makes a call the one that a lesson says fails: its key, else its operation with its wrappers."""
     kind = lesson.match.get("kind") if lesson.kind == "always_fails" else None
-    lesson_key = None if kind is None else (kind, *(lesson.match[name] for name in MATCH_NAMES[kind]))
+    lesson_key = None if kind is None else (kind, *(lesson.match[name] for name in MATCH_NAMES.get(kind, ())))
     for segment in call.segments or (None,):
         if segment is not None and only_failed and segment.ok is not False:
             continue

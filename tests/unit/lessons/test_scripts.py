@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.lessons.segments import purpose_of
+from consolidator.memory.lessons.segments import purpose_of, split_line
 from tests.unit.lessons.traced import (
     HOME,
     CallLog,
@@ -113,3 +113,14 @@ def test_scripts_of_one_name_in_two_folders_are_two() -> None:
 )
 def test_what_a_script_is_for_stands_last_in_its_name(script: str, purpose: str | None) -> None:
     assert purpose_of(f"node {script}") == purpose
+
+
+def test_what_the_tests_of_a_runtime_are_given_is_no_script() -> None:
+    def write(log: CallLog) -> None:
+        log.run("bun test", "12 pass").run("bun test", "12 pass")
+        log.run(f"bun test src/{log.name}.test.ts", "2 pass")
+
+    (lesson,) = of_kind(learn(3, write), "command")
+    assert lesson.line == "Tests: `bun test` (worked 9 of 9); a part: `bun test …`."
+    scripts = [split_line(f"{call} tools/sum.ts", None)[0][0].script for call in ("bun", "deno run -A", "deno test")]
+    assert scripts == ["bun tools/sum.ts", "deno run -A tools/sum.ts", ""]

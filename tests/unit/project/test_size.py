@@ -16,7 +16,7 @@ from consolidator.settings import Settings
 
 PACKAGE = Path(__file__).parents[3] / "consolidator"
 FILES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 92_188  # of Python; 72,000 is what it is to come down to. 200 are blank lines that part long functions
+MAX_LINES = 92_164  # of Python; 72,000 is what it is to come down to. 200 are blank lines that part long functions
 COMMANDS = 67  # of the command line; 60 is what it is to come down to, where no command reads worse for it
 PARAMETERS = 319  # of all commands; 280 likewise
 SETTINGS = 43  # 38 is what it is to come down to: what no deployment sets is a constant
@@ -28,7 +28,7 @@ LONG_BODY, MANY_STEPS = 25, 10  # lines and statements of a function from which 
 UNPARTED = 24  # such functions without a blank line: of memory, prompts and turns, where each waits for its next change
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
     "consolidator.service.memory.recall": 80,
-    "consolidator.jobs.consolidation.pipeline": 180,
+    "consolidator.jobs.consolidation.pipeline": 181,
 }
 
 
