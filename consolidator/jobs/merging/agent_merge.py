@@ -104,7 +104,9 @@ def _learn(
             room -= len(traces[-1].calls)
     learned = learning.learn_lessons(without_corrected(traces, tellings))
     ids = [lesson_id(person, project, lesson.kind, lesson.key) for lesson in learned]
-    measured = [*measure_lessons(learned, ids, traces, tellings), *learn_worked_calls(History.of(traces))]
+    failing = {lesson.key for lesson in learned if lesson.kind == "always_fails"}
+    worked = learn_worked_calls(History.of(traces), failing)
+    measured = [*measure_lessons(learned, ids, traces, tellings), *worked]
     return [_lesson_row(lesson, person, project, provenance) for lesson in measured]
 
 

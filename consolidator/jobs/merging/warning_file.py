@@ -15,7 +15,7 @@ from pathlib import Path
 
 from consolidator.database import Database
 from consolidator.memory.lessons.always_failing import warning_words
-from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson, home_folder, told_elsewhere
+from consolidator.memory.lessons.lesson import ELSEWHERE, HOME, Lesson, home_folder, told_elsewhere
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.recall.block import Section, lesson_item, render_block
 from consolidator.models.audience import OWNER
@@ -56,7 +56,7 @@ async def _render(database: Database) -> str:
     """Return the text for all projects, each checkout of one, and last what is told below a home."""
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-        of_machine = await lessons.list_of_machine(conn, OWNER, None, MAX_WARNINGS) if rows else []
+        of_machine = await lessons.list_of_machine(conn, OWNER, HOME, None, MAX_WARNINGS) if rows else []
         others = await projects.list_others(conn, None)
 
     shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]

@@ -28,7 +28,8 @@ LEAVES: Final = " leaves"  # ends the key of the rules that a formatter leaves
 KEYS: Final = "*"  # key of the worked calls that names what worked of the machine, which other projects ask
 ELSEWHERE: Final = "elsewhere"  # of a match: the line in the other projects of the machine
 OTHERS: Final = "others"  # key of the line that names what is often run for no known purpose
-_HOME = re.compile(r"(?:[A-Za-z]:|/mnt/\w)?/(?:home|Users)/[^/]+|[A-Za-z]:|/[^/]+")  # else its topmost folder
+# The folder of a person, else the topmost one: a pattern for the database, too.
+HOME: Final = r"^(?:(?:[A-Za-z]:|/mnt/\w)?/(?:home|Users)/[^/]+|[A-Za-z]:|/[^/]+)"
 _FILE = re.compile(r"[\w-]\.[a-z]{1,5}[\"']?$", re.IGNORECASE)
 
 
@@ -83,16 +84,15 @@ class WorkedCall(Plain):
         return " ".join([*(word for word in self.call.split() if not _FILE.search(word)), *self.about])
 
 
-def told_elsewhere(lesson: Lesson, projects: int = 1) -> Lesson:
-    """Return a lesson as it is told in another project of its machine, of which so many showed it."""
+def told_elsewhere(lesson: Lesson) -> Lesson:
+    """Return a lesson as it is told in another project of its machine."""
     line = lesson.match.get(ELSEWHERE, lesson.line)
-    instead = lesson.instead if lesson.instead and lesson.instead in line else None
-    return replace(lesson, line=line, instead=instead, starts=lesson.starts or projects > 1)
+    return replace(lesson, line=line, instead=lesson.instead if lesson.instead and lesson.instead in line else None)
 
 
 def home_folder(project: str) -> str:
     """Return the folder of a person's projects on one machine that a project is in; "" where it is no path."""
-    found = _HOME.match(project.replace("\\", "/"))
+    found = re.match(HOME, project.replace("\\", "/"))
     return project[: found.end()] if found else ""
 
 

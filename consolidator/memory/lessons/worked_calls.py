@@ -6,7 +6,7 @@ They are found by a question and told to nobody who did not ask, so they are no 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.harm import line_harm
@@ -34,8 +34,11 @@ class _Tally:
     about: Counter[str] = field(default_factory=Counter)
 
 
-def learn_worked_calls(history: History) -> list[Lesson]:
-    """Return for each operation the calls that worked, without hostile ones (I18); and what worked of the machine."""
+def learn_worked_calls(history: History, failing: Collection[str] = ()) -> list[Lesson]:
+    """Return for each operation the calls that worked, without hostile ones (I18); and what worked of the machine.
+
+    `failing` are the keys that mostly fail.
+    """
     keys: set[str] = set()
     operations: defaultdict[str, defaultdict[str, _Tally]] = defaultdict(lambda: defaultdict(_Tally))
     for session, call in history.calls():
@@ -57,7 +60,7 @@ def learn_worked_calls(history: History) -> list[Lesson]:
     lessons = [_build(operation, tallies, history.home) for operation, tallies in operations.items()]
     ordered = sorted((lesson for each in lessons for lesson in each), key=lambda each: (-each.sessions, each.key))
     sessions = len({session.root for session in history.sessions})
-    match = {"keys": sorted(keys)[:MAX_KEYS]}
+    match = {"keys": sorted(keys - {*failing})[:MAX_KEYS]}
     machine = [Lesson(WORKED_CALL, KEYS, "", 0.0, sessions, starts=False, match=match)] if keys else []
     return [*ordered[:MAX_OPERATIONS], *machine]
 

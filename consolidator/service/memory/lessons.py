@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +11,15 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.memory.calls.shell_words import program_name
-from consolidator.memory.lessons.lesson import OTHERS, WORKED_CALL, Lesson, home_folder, read_calls, told_elsewhere
+from consolidator.memory.lessons.lesson import (
+    HOME,
+    OTHERS,
+    WORKED_CALL,
+    Lesson,
+    home_folder,
+    read_calls,
+    told_elsewhere,
+)
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, SolutionFilter
@@ -70,13 +77,11 @@ async def load_machine_lessons(database: Database, scope: MemoryScope) -> dict[s
     if scope.project_alone:
         return {}
     async with database.connection() as conn:
-        rows = await lessons.list_of_machine(
-            conn, scope.peer or audience.OWNER, None if database.share_between_agents else scope.agent, MAX_TOLD
-        )
+        alone = None if database.share_between_agents else scope.agent
+        rows = await lessons.list_of_machine(conn, scope.peer or audience.OWNER, HOME, alone, MAX_TOLD)
     here = home_folder(scope.project or "")
     told = {row.id: read_lesson(row) for row in rows if row.withheld is None and home_folder(row.project) == here}
-    projects = Counter(lesson.key for lesson in told.values())
-    return {id: told_elsewhere(lesson, projects[lesson.key]) for id, lesson in told.items()}
+    return {id: told_elsewhere(lesson) for id, lesson in told.items()}
 
 
 async def list_lessons(

@@ -112,7 +112,9 @@ async def list_lessons(
 
 
 list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
-list_of_machine = Rows[LessonRow, str, str | None, int](LessonRow, _SQL["of_machine"], "person agent_alone limit")
+list_of_machine = Rows[LessonRow, str, str, str | None, int](
+    LessonRow, _SQL["of_machine"], "person home agent_alone limit"
+)
 delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
 list_forgotten = Column[str, Sequence[str]](_SQL["forgotten"])

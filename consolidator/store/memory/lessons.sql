@@ -46,15 +46,25 @@ where person = %(person)s and retired_at is null and (%(project)s::text is null 
 order by score desc, id limit %(limit)s
 
 -- name: of_machine
--- What projects showed of a person's machine: rules of its shell, and what always fails, unless it worked in another one.
-select * from lesson
-where person = %(person)s and retired_at is null and kind in ('harness', 'always_fails') and body -> 'match' ?| '{shell,elsewhere}'
-  and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
-  and not exists (
-      select from lesson worked
-      where worked.person = lesson.person and worked.project <> lesson.project and worked.kind = 'call' and worked.key = '*'
-        and worked.retired_at is null and worked.body -> 'match' -> 'keys' ? lesson.key)
-order by score desc, id limit %(limit)s
+-- What projects showed of a person's machine, each once: rules of its shell, and what always fails, unless it worked in
+-- another project. What two projects showed is told at a start. A machine is known by the folder of its projects.
+with known as (
+    select id, key, count(*) over machine as projects, row_number() over (machine order by score desc, id) as place
+    from lesson
+    where person = %(person)s and retired_at is null and kind in ('harness', 'always_fails')
+      and body -> 'match' ?| '{shell,elsewhere}'
+      and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
+    window machine as (partition by kind, key, substring(replace(project, '\', '/') from %(home)s))
+), worked as materialized (
+    select jsonb_array_elements_text(body -> 'match' -> 'keys') as key from lesson
+    where person = %(person)s and kind = 'call' and key = '*' and retired_at is null
+)
+select l.id, person, project, kind, l.key, line, score, harm,
+       case when projects > 1 then jsonb_set(body, '{starts}', 'true') else body end as body,
+       learned_at, updated_at, retired_at, forgotten_at, run_id, cause, pinned, corrects
+from known join lesson l on l.id = known.id
+where place = 1 and not exists (select from worked where worked.key = known.key)
+order by score desc, l.id limit %(limit)s
 
 -- name: warnings
 select * from lesson where person = %(person)s and retired_at is null and harm is null and (body ->> 'warns')::boolean

@@ -218,13 +218,13 @@ async def test_calls_that_worked_are_counted_among_no_lessons(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Lesson(WORKED_CALL, "make test", "`make test` worked 2 of 2 times.", 0.0, 1, match={"calls": []})
-    monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history: [call])
+    monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history, failing: [call])
     await log_runs(database, "a", "make test")
     await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         published = (await load_published(conn))["lessons"].values()
         assert [item.line for item in published] == [f"{SHOP}: `make test` (in 1 sessions)"]
-        monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history: [])
+        monkeypatch.setattr(agent_merge, "learn_worked_calls", lambda history, failing: [])
         await scopes.touch(conn, await scopes.list_of_sessions(conn, ["a"]))
         changes = await merge_agent(conn, ALL_AGENTS, run_id="night", now=database.clock.now(), settings=settings)
     assert changes.counts["lessons"] == Counter()
