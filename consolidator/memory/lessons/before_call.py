@@ -31,7 +31,7 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     cwd, tool_input, kind = body.get("cwd"), body.get("tool_input"), match.get("kind")
     if not isinstance(cwd, str) or not isinstance(tool_input, dict):
         return False
-    places = ("/", "-worktrees/", ".worktrees/", "__worktrees/")
+    places = ("/", "\\", "-worktrees/", ".worktrees/", "__worktrees/")
     if not (cwd + "/").startswith(tuple(project + place for place in places)):
         return False
     if kind == "skill":

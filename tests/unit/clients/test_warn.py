@@ -52,6 +52,12 @@ def test_a_wrapper_that_cannot_run_a_program_is_warned_of_wherever_a_command_beg
     assert is_warned(WRAPPER, command, cwd=f"{SHOP}__worktrees/x")
 
 
+def test_a_call_below_a_folder_of_windows_is_warned_of() -> None:
+    body: dict[str, object] = {"tool_name": "Bash", "tool_input": {"command": "gmake all"}}
+    for cwd, is_below in ((r"C:\Users\ann\shop", True), (r"C:\Users\ann", True), (r"C:\Users\anna\shop", False)):
+        assert concerns(PROGRAM, r"C:\Users\ann", {**body, "cwd": cwd}) == is_below
+
+
 def test_a_missing_program_is_not_warned_of_in_a_line_that_may_bring_it_or_has_another_way() -> None:
     assert is_warned(PROGRAM, "gmake all")
     assert is_warned(PROGRAM, "gmake all || echo failed")
