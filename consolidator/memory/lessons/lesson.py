@@ -86,7 +86,7 @@ class WorkedCall(Plain):
 def told_elsewhere(lesson: Lesson, projects: int = 1) -> Lesson:
     """Return a lesson as it is told in another project of its machine, of which so many showed it."""
     line = lesson.match.get(ELSEWHERE, lesson.line)
-    instead = lesson.instead if lesson.instead and lesson.instead in line else None
+    instead = lesson.instead if f"; `{lesson.instead}` then" in line else None
     return replace(lesson, line=line, instead=instead, starts=lesson.starts or projects > 1)
 
 
