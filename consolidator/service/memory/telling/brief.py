@@ -143,7 +143,7 @@ async def brief(
             items = await _items_for_prompt(database, scope, situation)
             return _render(moment, PROMPT_NOTE, [Section("", items)], tokens or PROMPT_TOKENS)
         case "before_call":
-            lessons = await load_lessons(database, scope)
+            lessons = await _load_known(database, scope)
             warning = [lesson for lesson in lessons.values() if lesson.warns]
             answer = telling.warn_before(warning, situation.tool, situation.arguments, situation.place or project)
             answer = _without_harm(answer, project)
@@ -441,6 +441,13 @@ async def _weigh_words(
     return PromptWords.weigh(words, counts, max(documents, MIN_DOCUMENTS_OF_PROMPT))
 
 
+async def _load_known(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
+    """Return the lessons of a project, and after them those of its machine about anything else."""
+    own, of_machine = await load_lessons(database, scope), await load_machine_lessons(database, scope)
+    keys = {lesson.key for lesson in own.values()}
+    return own | {id: lesson for id, lesson in of_machine.items() if lesson.key not in keys}
+
+
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
     """Return what worked after such a failure in earlier sessions, else the confirmed fix bound to this error.
 
@@ -449,7 +456,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    lessons = await load_machine_lessons(database, scope) | await load_lessons(database, scope)
+    lessons = await _load_known(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     answer = _without_harm(answer, place)
