@@ -546,6 +546,7 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
     places = [line for line in lines if line.startswith("P")]
     assert f"P{home}" in places
     assert places[-1] == "P/home/ann"  # after what is known of one project
+    assert sorted(line.partition("\t\t")[0] for line in lines[lines.index(places[-1]) + 1 :]) == ["Wjq", "Wnl"]  # once
 
     worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program nl"]})
     await keep(database, worked, project="/home/ann/fifth")
