@@ -549,6 +549,8 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
     assert sorted(line.partition("\t\t")[0] for line in lines[lines.index(places[-1]) + 1 :]) == ["Wjq", "Wnl"]  # once
 
     worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program nl"]})
+    await keep(database, worked, project=home)
+    assert "`jq`" in await tell(database, scope=other)  # it may have worked there before
     await keep(database, worked, project="/home/ann/fifth")
     assert await tell(database, scope=other) == await tell(database, "failure", other, **failed) == ""
     await write_warnings(database, tmp_path)
