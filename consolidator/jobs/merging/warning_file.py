@@ -61,15 +61,14 @@ async def _render(database: Database) -> str:
 
     shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
     known = {row.id: Lesson.from_json(row.body) for row in shown}
-    places = [(row, row.project) for row in shown]
-    places += [(row, directory) for row in shown for project, directory in others if project == row.project]
-    placed_lessons = [(row.id, place, known[row.id]) for row, place in places]
+    own = [(row.id, row.project, known[row.id]) for row in shown]
+    own += [(row.id, place, known[row.id]) for row in shown for project, place in others if project == row.project]
     wide: dict[tuple[str, str], str] = {}
     for row in of_machine:
         if row.id in known and (place := home_folder(row.project)) not in ("", row.project):
             wide.setdefault((place, row.key), row.id)
-    placed_lessons = [(id, place, told_elsewhere(known[id])) for (place, _), id in wide.items()] + placed_lessons
-    return render_warnings(placed_lessons, {row.id for row in shown if row.corrects})
+    below = [(id, place, told_elsewhere(known[id])) for (place, _), id in wide.items()]
+    return render_warnings([*below, *own], {row.id for row in shown if row.corrects})
 
 
 def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:

@@ -181,10 +181,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
     if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
-    needed_sessions = 1 if key[0] in ("whole", "tool") else MIN_SESSIONS
-    if key[0] == "program" and _is_missing(failures):
-        needed_sessions = 1
-    if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
+    is_sure = key[0] in ("whole", "tool") or (key[0] == "program" and _is_missing(failures))
+    if uses.successes > allowed or len({each.session.root for each in failures}) < (1 if is_sure else MIN_SESSIONS):
         return None
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -202,7 +200,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return None  # only that a program is not there outweighs what it, or a script of its, seems to have printed
     if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
         return None  # it was the program's, or another option's
-    if needed_sessions == 1 and key[0] != "tool":
+    if is_sure and key[0] != "tool":
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
