@@ -53,7 +53,7 @@ async def write_warnings(database: Database, home: Path) -> None:
 
 
 async def _render(database: Database) -> str:
-    """Return the text for all projects, each checkout of one, and last what is told below a home."""
+    """Return the text for all projects and each checkout of one; what is below a home is first to find room."""
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
         of_machine = await lessons.list_of_machine(conn, OWNER, HOME, None, MAX_WARNINGS) if rows else []
@@ -61,17 +61,20 @@ async def _render(database: Database) -> str:
 
     shown = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
     known = {row.id: Lesson.from_json(row.body) for row in shown}
-    places = [(row, row.project) for row in shown]
-    places += [(row, directory) for row in shown for project, directory in others if project == row.project]
-    placed_lessons = [(row.id, place, known[row.id]) for row, place in places]
-    wide = [(row.id, home_folder(row.project), known[row.id]) for row in of_machine if row.id in known]
-    placed_lessons += [(id, place, told_elsewhere(lesson)) for id, place, lesson in wide if place]
-    return render_warnings(placed_lessons, {row.id for row in shown if row.corrects})
+    own = [(row.id, row.project, known[row.id]) for row in shown]
+    own += [(row.id, place, known[row.id]) for row in shown for project, place in others if project == row.project]
+    wide: dict[tuple[str, str], str] = {}
+    for row in of_machine:
+        if row.id in known and (place := home_folder(row.project)) not in ("", row.project):
+            wide.setdefault((place, row.key), row.id)
+    below = [(id, place, told_elsewhere(known[id])) for (place, _), id in wide.items()]
+    return render_warnings([*below, *own], {row.id for row in shown if row.corrects})
 
 
 def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:
     """Return the file's text for lessons, each with its id and project, the most helpful first; what fits is in it.
 
+    The hook tells the first that a call concerns: what is known of a folder stands before what is of one above it.
     `corrects` are the ids of those by which a person lets calls be corrected.
     """
     by_project: dict[str, list[str]] = {}
@@ -91,7 +94,8 @@ def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects:
             continue
         size += len((head + line).encode("utf-8", "replace"))
         by_project.setdefault(project, []).append(line)
-    return HEADER + "".join(f"P{_escape(project)}\n" + "".join(lines) for project, lines in by_project.items())
+    nearest = sorted(by_project.items(), key=lambda each: -len(each[0]))
+    return HEADER + "".join(f"P{_escape(project)}\n" + "".join(lines) for project, lines in nearest)
 
 
 def _escape(text: str) -> str:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.blame import named_words
 from consolidator.memory.calls.installation import installs_unnamed
+from consolidator.memory.calls.shell_programs import PLAIN_PROGRAMS, PROVIDERS, RUNNERS
 from consolidator.memory.calls.shell_words import PATTERN_SIGNS, SHELLS
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import Headline
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, is_inside, most_common
 from consolidator.memory.lessons.lesson import ELSEWHERE, Lesson
-from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment
+from consolidator.memory.lessons.segments import ASSIGNMENTS, Segment, purpose_of
 from consolidator.memory.lessons.trace import TracedCall
 from consolidator.memory.solutions.fingerprint import missing_command
 from consolidator.memory.solutions.line_kinds import NO_FILE, NOT_THERE, NOT_UNDERSTOOD, OF_SHELL
@@ -62,7 +63,8 @@ MATCH_NAMES = {
     "argument": ("tool", "argument"),
     "whole": ("tool", "file"),  # and one of `_OF_PART` as the argument that it lacks
 }  # how the names of a key are called in a lesson's match
-_OF_PROJECT = re.compile(r"(?<![\w~/.])(?!~?/)[\w.-]*/|\w=|\w\.[a-z]{1,5}\b")  # a file in it, or a variable's value
+_OF_PROJECT = re.compile(r"^(?!/(?:usr|opt)/).*/|\w=|\w\.[a-z]{1,5}\b")  # a file in it, or a variable's value
+_NAME = re.compile(r"[A-Za-z_][\w+-]*(?:\.\d+)?(?: \w+)?", re.ASCII)  # no path, script or variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,14 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
 
 
 def is_of_machine(key: Key) -> bool:
-    """Whether a key is about the machine, not about one project: a program, one behind a wrapper, or one's option."""
-    return key[0] in ("wrapper", "program") or (key[0] == "flag" and " " not in key[1] and "/" not in key[1])
+    """Whether a key is about the machine, not about one project: a program, one behind a wrapper, or one's option.
+
+    What runs the programs of a project, and what a project mostly brings itself, such as its checks, is of that one.
+    """
+    if key[0] == "flag":
+        return key[1] in PLAIN_PROGRAMS and purpose_of(key[1]) is None
+    is_named = key[0] in ("wrapper", "program") and _NAME.fullmatch(key[1]) is not None
+    return is_named and (key[0] == "program" or key[1].split()[0] not in PROVIDERS | RUNNERS.keys())
 
 
 def _find_required(call: TracedCall) -> str | None:
@@ -173,10 +181,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     allowed = {"flag": len(failures), "program": uses.unseen, "whole": uses.successes}.get(key[0], 0)
     if uses.worked_at and max((failure.call.at for failure in failures), default="") <= uses.worked_at:
         return None  # it works now
-    needed_sessions = 1 if key[0] in ("whole", "tool") else MIN_SESSIONS
-    if key[0] == "program" and _is_missing(failures):
-        needed_sessions = 1
-    if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
+    is_sure = key[0] in ("whole", "tool") or (key[0] == "program" and _is_missing(failures))
+    if uses.successes > allowed or len({each.session.root for each in failures}) < (1 if is_sure else MIN_SESSIONS):
         return None
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -194,7 +200,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return None  # only that a program is not there outweighs what it, or a script of its, seems to have printed
     if key[0] == "flag" and (missing_command(headline) or (options and key[-1] not in options)):
         return None  # it was the program's, or another option's
-    if needed_sessions == 1 and key[0] != "tool":
+    if is_sure and key[0] != "tool":
         return headline
     needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
@@ -279,8 +285,8 @@ def _say_elsewhere(key: Key, fails: str, headline: str, instead: str | None) -> 
     if not is_of_machine(key) or (kind == "program" and not missing_command(headline)):
         return {}
     named = f"{names[0]} {names[1]} …" if kind == "wrapper" else " ".join(names)
-    is_portable = kind != "wrapper" and not _OF_PROJECT.search(instead or "")
-    cure = f"; {code(instead)} then worked" if instead and is_portable else ""
+    is_own = kind == "wrapper" or (instead or "").split(" ")[0] in RUNNERS or _OF_PROJECT.search(instead or "")
+    cure = f"; {code(instead)} then worked" if instead and not is_own else ""
     return {ELSEWHERE: f"{code(named)} {fails}{cure}."}
 
 

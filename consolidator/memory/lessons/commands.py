@@ -70,8 +70,7 @@ def _purposes(commands: dict[Name, CountedCommand], project: str | None) -> Iter
         roots = {name: len(commands[name].worked.roots) for name in names}
         # What can be run as it is told comes before what lacks what it is given.
         best, *others = sorted(
-            names,
-            key=lambda name: (-roots[name] / (1 + commands[name].is_bare), -commands[name].share, name),
+            names, key=lambda name: (-roots[name] / (1 + commands[name].is_bare), -commands[name].share, name)
         )
         command = commands[best]
         sessions = roots[best]

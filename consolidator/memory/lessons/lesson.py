@@ -87,7 +87,8 @@ class WorkedCall(Plain):
 def told_elsewhere(lesson: Lesson) -> Lesson:
     """Return a lesson as it is told in another project of its machine."""
     line = lesson.match.get(ELSEWHERE, lesson.line)
-    return replace(lesson, line=line, instead=lesson.instead if lesson.instead and lesson.instead in line else None)
+    instead = lesson.instead if f"; `{lesson.instead}` then" in line else None
+    return replace(lesson, line=line, instead=instead)
 
 
 def home_folder(project: str) -> str:

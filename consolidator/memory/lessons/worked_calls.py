@@ -19,7 +19,7 @@ from consolidator.memory.lessons.lesson import KEYS, WORKED_CALL, Lesson, Worked
 from consolidator.memory.lessons.segments import purpose_of
 
 MAX_OF_OPERATION, MAX_OPERATIONS = 30, 100  # calls, those that worked most often first; operations
-MAX_KEYS = 1000  # of what worked of the machine
+MAX_KEYS = 1000  # of what worked of the machine: programs before options
 MAX_PURPOSES = 3  # of a call, in the words of whoever made it
 
 
@@ -60,7 +60,7 @@ def learn_worked_calls(history: History, failing: Collection[str] = ()) -> list[
     lessons = [_build(operation, tallies, history.home) for operation, tallies in operations.items()]
     ordered = sorted((lesson for each in lessons for lesson in each), key=lambda each: (-each.sessions, each.key))
     sessions = len({session.root for session in history.sessions})
-    match = {"keys": sorted(keys - {*failing})[:MAX_KEYS]}
+    match = {"keys": sorted(keys - {*failing}, reverse=True)[:MAX_KEYS]}
     machine = [Lesson(WORKED_CALL, KEYS, "", 0.0, sessions, starts=False, match=match)] if keys else []
     return [*ordered[:MAX_OPERATIONS], *machine]
 

@@ -51,13 +51,7 @@ class DigestArrays:
 
     @classmethod
     def unpack(
-        cls,
-        session_id: str,
-        root_id: str,
-        columns: Sequence[bytes],
-        last_at: float,
-        project: str = "",
-        peer: str = "",
+        cls, session_id: str, root_id: str, columns: Sequence[bytes], last_at: float, project: str = "", peer: str = ""
     ) -> DigestArrays:
         """Read the arrays of a stored digest: its sequence, seqs, keys and counts."""
         sequence, seqs, keys, counts = (np.frombuffer(column, np.int64) for column in columns)

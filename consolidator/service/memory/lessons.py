@@ -72,12 +72,13 @@ async def load_lessons(database: Database, scope: MemoryScope, kinds: Sequence[s
 async def load_machine_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
     """Return what other projects taught of the machine: what the shell refused, and programs that are not there.
 
-    What worked in any project is not among it. Whoever may see one project alone is told nothing that others taught.
+    What worked in any project is not among it. Whoever may see one project alone is told nothing that others taught,
+    and a viewer of one agent nothing that other agents' sessions had a part in.
     """
     if scope.project_alone:
         return {}
+    alone = None if database.share_between_agents and scope.shared_in is None else scope.agent
     async with database.connection() as conn:
-        alone = None if database.share_between_agents else scope.agent
         rows = await lessons.list_of_machine(conn, scope.peer or audience.OWNER, HOME, alone, MAX_TOLD)
     here = home_folder(scope.project or "")
     told = {row.id: read_lesson(row) for row in rows if row.withheld is None and home_folder(row.project) == here}

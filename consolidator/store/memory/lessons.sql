@@ -47,14 +47,18 @@ order by score desc, id limit %(limit)s
 
 -- name: of_machine
 -- What projects showed of a person's machine, each once: rules of its shell, and what always fails, unless it worked in
--- another project. What two projects showed is told at a start. A machine is known by the folder of its projects.
+-- another project. What two projects showed is told at a start. A machine is known by the folder of its projects; of its
+-- shells each client may have another one.
 with known as (
     select id, key, count(*) over machine as projects, row_number() over (machine order by score desc, id) as place
     from lesson
     where person = %(person)s and retired_at is null and kind in ('harness', 'always_fails')
-      and body -> 'match' ?| '{shell,elsewhere}'
+      and body -> 'match' ?| '{shell,elsewhere}' and harm is null and (pinned or body -> 'worth' ->> 'withheld' is null)
       and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
-    window machine as (partition by kind, key, substring(replace(project, '\', '/') from %(home)s))
+    window machine as (
+        partition by kind, key, substring(replace(project, '\', '/') from %(home)s),
+                     case when body -> 'match' ? 'shell' then body -> 'agents' end
+    )
 ), worked as materialized (
     select jsonb_array_elements_text(body -> 'match' -> 'keys') as key from lesson
     where person = %(person)s and kind = 'call' and key = '*' and retired_at is null

@@ -513,12 +513,14 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
     match["elsewhere"] = "`jq` always fails on this machine (3 of 3: jq: command not found)."
     line = "`jq` always fails here (3 of 3: jq: command not found); `./bin/jq` then worked."
     of_jq: dict[str, Any] = {"kind": "always_fails", "match": match, "warns": True, "instead": "./bin/jq"}
+    of_jq["agents"] = ("claude-code",)
     await keep(database, lesson("program jq", line, **of_jq), project=home)
     other = MemoryScope("codex", "/home/ann/mail")
     assert "on this machine" in await tell(database, scope=other)
     answer = await tell(database, "failure", other, **failed)
     assert "on this machine" in answer
     assert "bin/jq" not in answer  # which is of that project
+    assert "on this machine" in await tell(database, "before_call", other, **{**failed, "text": ""})
     assert "bin/jq" in await tell(database, scope=replace(other, project=home))
     of_nl = {**match, "program": "nl", "elsewhere": "`nl` always fails on this machine."}
     once = lesson("program nl", "`nl` always fails.", **(of_jq | {"match": of_nl, "starts": False}))
@@ -530,8 +532,13 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
         replace(other, project="/Users/ann/mail"),
         replace(other, peer="eve"),
         replace(other, project_alone=True),
+        replace(other, shared_in=()),  # for a viewer of one agent that had no part in it
     ):
         assert await tell(database, scope=scope) == await tell(database, "failure", scope, **failed) == ""
+
+    own = lesson("program jq", "`jq` always fails here; `gojq` then worked.", **(of_jq | {"instead": "gojq"}))
+    await keep(database, replace(own, score=1.0), project="/home/ann/mine")
+    assert "gojq" in await tell(database, "failure", replace(other, project="/home/ann/mine"), **failed)
 
     (tmp_path / "hooks").mkdir(mode=0o700)
     await write_warnings(database, tmp_path)
@@ -539,6 +546,7 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
     places = [line for line in lines if line.startswith("P")]
     assert f"P{home}" in places
     assert places[-1] == "P/home/ann"  # after what is known of one project
+    assert sorted(line.partition("\t\t")[0] for line in lines[lines.index(places[-1]) + 1 :]) == ["Wjq", "Wnl"]  # once
 
     worked = lesson(KEYS, "", kind=WORKED_CALL, starts=False, match={"keys": ["program jq", "program nl"]})
     await keep(database, worked, project="/home/ann/fifth")

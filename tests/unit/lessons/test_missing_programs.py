@@ -225,3 +225,10 @@ def test_a_module_that_fails_is_none_of_its_runner() -> None:
         log.fail("python -m pytest tests", "Exit code 1\n1 failed").run("python3 -m pytest tests", "1 passed")
 
     assert not of_kind(learn(3, write), "always_fails")
+
+
+def test_the_nearest_folder_of_a_call_is_the_first_of_the_warnings() -> None:
+    [lesson] = of_kind(learn(1, lambda log: log.fail("jq . a", "bash: jq: command not found")), "always_fails")
+    places = ("/home/ada", HOME, f"{HOME}/web", "/srv")
+    lines = render_warnings([("l_1", place, lesson) for place in places]).splitlines()
+    assert [line for line in lines if line[0] == "P"] == [f"P{HOME}/web", f"P{HOME}", "P/home/ada", "P/srv"]

@@ -50,6 +50,8 @@ def test_what_never_worked_of_the_machine_has_a_line_for_other_projects(
     [
         ("python -c 'a'", ".venv/bin/python3", ".venv/bin/python3 -c 'a'"),
         ("python a.py", "python3 a.py", "python3 a.py"),
+        ("python -c 'a'", f"{HOME}/.venv/bin/python3", f"{HOME}/.venv/bin/python3 -c 'a'"),
+        ("python -c 'a'", "poetry run python", "poetry run python -c 'a'"),
     ],
 )
 def test_what_worked_in_place_of_a_program_is_told_elsewhere_only_where_it_is_of_no_project(
@@ -69,6 +71,12 @@ def test_what_worked_in_place_of_a_program_is_told_elsewhere_only_where_it_is_of
         ("make all --fast", "make: unrecognized option '--fast'"),  # of what the project's file says
         ("npm run build -- --fast", "error: unknown option '--fast'"),
         ("bd dolt push", "fatal: Could not read from remote repository."),
+        ("uv run pytest -q", "error: Failed to spawn: `pytest`\n  Caused by: No such file or directory"),
+        ("bundle exec rspec", "bundler: command not found: rspec"),
+        ("python3 -m black .", "/usr/bin/python3: No module named black"),
+        ("./gradlew test", "/bin/sh: 1: ./gradlew: not found"),
+        (f"{HOME}/bin/gen a", f"bash: {HOME}/bin/gen: command not found"),
+        ("$PY a", "bash: : command not found"),
     ],
 )
 def test_what_is_of_one_project_is_told_in_no_other(failed: str, error: str) -> None:
@@ -77,11 +85,20 @@ def test_what_is_of_one_project_is_told_in_no_other(failed: str, error: str) -> 
     assert [each.key for each in lessons if ELSEWHERE in each.match] == []
 
 
+@pytest.mark.parametrize(("failed", "then"), [("pytest --fast", "pytest -x"), ("deploy.sh --fast", "deploy.sh")])
+def test_an_option_is_of_the_machine_only_where_a_program_is_of_no_project(failed: str, then: str) -> None:
+    logs = [CallLog(name).fail(failed, "error: unknown option '--fast'").run(then, "done") for name in ("s1", "s2")]
+    [lesson] = [each for each in learn_lessons([log.trace() for log in logs]) if each.kind == "always_fails"]
+    assert ELSEWHERE not in lesson.match
+
+
 def test_what_worked_of_the_machine_is_known_also_behind_a_pipe() -> None:
     log = CallLog("s1").run("cat -v a.json | jq . | head -3", "{}").run("rtk git status", "clean").run("npm test", "ok")
     [lesson] = [each for each in learn_worked_calls(History.of([log.trace()])) if each.key == KEYS]
     assert {"program jq", "program cat", "flag cat -v", "wrapper rtk git"} <= set(lesson.match["keys"])
     assert not any("npm test" in key for key in lesson.match["keys"])
+    [lesson] = [each for each in learn_worked_calls(History.of([log.trace()]), {"program jq"}) if each.key == KEYS]
+    assert "program jq" not in lesson.match["keys"]  # what mostly fails here
 
 
 @pytest.mark.parametrize(

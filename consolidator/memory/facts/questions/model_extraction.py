@@ -191,11 +191,7 @@ def _parse_date(text: str | None, zone: tzinfo | None = UTC) -> datetime | None:
 
 
 def _reject(
-    fact: Mapping[str, Any],
-    line: TranscriptLine | None,
-    chunk: TranscriptChunk,
-    extractor: FactExtractor,
-    reason: str,
+    fact: Mapping[str, Any], line: TranscriptLine | None, chunk: TranscriptChunk, extractor: FactExtractor, reason: str
 ) -> Candidate:
     predicate = canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]]
     subject = _subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]]

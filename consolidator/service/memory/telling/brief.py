@@ -143,7 +143,7 @@ async def brief(
             items = await _items_for_prompt(database, scope, situation)
             return _render(moment, PROMPT_NOTE, [Section("", items)], tokens or PROMPT_TOKENS)
         case "before_call":
-            lessons = await load_lessons(database, scope)
+            lessons = await _load_known(database, scope)
             warning = [lesson for lesson in lessons.values() if lesson.warns]
             answer = telling.warn_before(warning, situation.tool, situation.arguments, situation.place or project)
             answer = _without_harm(answer, project)
@@ -164,13 +164,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     """Return the person's wishes, the lessons, what else people said, and errors that no lesson is about."""
     about_prompt = await _items_for_prompt(database, scope, situation) if situation.text else []
     facts = await _load_facts(database, scope)
-    by_id = await load_lessons(database, scope)
-    told = {lesson.key for lesson in by_id.values() if lesson.starts}
-    for id, lesson in (await load_machine_lessons(database, scope)).items():
-        is_of_client = "shell" not in lesson.match or scope.agent in lesson.agents  # which may have its own shell
-        if lesson.starts and lesson.key not in told and is_of_client:
-            by_id[id] = lesson
-            told.add(lesson.key)
+    by_id = await _load_known(database, scope, at_start=True)
     if scope.peer == OWNER:
         marked = await asyncio.to_thread(mark_contradictions, by_id.values(), situation.place or scope.project or "")
         by_id = dict(zip(by_id, marked, strict=True))
@@ -257,12 +251,7 @@ async def _load_facts(
         return []
     async with database.connection() as conn:
         facts = await injections.list_standing_facts(
-            conn,
-            scope.agent or "",
-            scope.project or "",
-            kinds,
-            now=database.clock.now(),
-            limit=MAX_STANDING_FACTS,
+            conn, scope.agent or "", scope.project or "", kinds, now=database.clock.now(), limit=MAX_STANDING_FACTS
         )
         others = await find_facts_of_others(conn, [fact.id for fact in facts])
         withheld = await find_withheld_facts(conn, {fact.id: fact.sentence for fact in facts})
@@ -441,6 +430,18 @@ async def _weigh_words(
     return PromptWords.weigh(words, counts, max(documents, MIN_DOCUMENTS_OF_PROMPT))
 
 
+async def _load_known(database: Database, scope: MemoryScope, *, at_start: bool = False) -> dict[str, Lesson]:
+    """Return the lessons of a project, and after them those of its machine that none of them says."""
+    by_id = await load_lessons(database, scope)
+    told = {lesson.key for lesson in by_id.values() if lesson.starts or not at_start}
+    for id, lesson in (await load_machine_lessons(database, scope)).items():
+        is_of_client = "shell" not in lesson.match or scope.agent in lesson.agents  # which may have its own shell
+        if lesson.key not in told and (not at_start or (lesson.starts and is_of_client)):
+            by_id[id] = lesson
+            told.add(lesson.key)
+    return by_id
+
+
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
     """Return what worked after such a failure in earlier sessions, else the confirmed fix bound to this error.
 
@@ -449,7 +450,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
     if not situation.text or not situation.tool:
         return None
     place = situation.place or scope.project or ""
-    lessons = await load_machine_lessons(database, scope) | await load_lessons(database, scope)
+    lessons = await _load_known(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments)
     answer = telling.answer_failure(lessons.values(), situation.tool, arguments, error, situation.directory, place)
     answer = _without_harm(answer, place)
