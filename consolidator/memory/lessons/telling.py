@@ -321,9 +321,9 @@ def _told_of(lesson: Lesson, segment: Segment, lessons: Collection[Lesson]) -> T
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     if lesson.match["wrapper"] in segment.prefix:  # which brings the program: without it there is none
         return Told(lesson, lesson.line, lesson.instead)
-    wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
+    fails = lesson.line.partition(" (")[0]  # here, or on this machine
     counts = f"{lesson.failures} of {lesson.failures + lesson.successes}"
-    return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.shown)}.", segment.shown)
+    return Told(lesson, f"{fails} ({counts}): run {code(segment.shown)}.", segment.shown)
 
 
 def _skill(tool: str, arguments: Any) -> str | None:

@@ -232,3 +232,9 @@ def test_the_nearest_folder_of_a_call_is_the_first_of_the_warnings() -> None:
     places = ("/home/ada", HOME, f"{HOME}/web", "/srv")
     lines = render_warnings([("l_1", place, lesson) for place in places]).splitlines()
     assert [line for line in lines if line[0] == "P"] == [f"P{HOME}/web", f"P{HOME}", "P/home/ada", "P/srv"]
+
+
+def test_a_module_is_named_where_the_path_of_its_python_is_not() -> None:
+    lessons = learn(2, lambda log: log.fail("python3 -m black .", f"{HOME}/.venv/bin/python3: No module named black"))
+    [lesson] = of_kind(lessons, "always_fails")
+    assert lesson.line == "`python3 -m black …` always fails (2 of 2: …: No module named black)."
