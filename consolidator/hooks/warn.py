@@ -47,6 +47,8 @@ def main(arguments: list[str]) -> None:
     for project, line in candidates:
         warning = json.loads(line)
         called = {**body, "cwd": repository or body.get("cwd")}
+        if client not in warning.get("agents", (client,)):
+            continue
         if not concerns(warning["match"], json.loads(b'"%s"' % project), called):
             continue
         answer: dict[str, object] = {"hookEventName": event, "additionalContext": warning["block"]}

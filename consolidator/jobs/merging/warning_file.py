@@ -88,6 +88,7 @@ def render_warnings(placed_lessons: Iterable[tuple[str, str, Lesson]], corrects:
         match = {name: value for name, value in lesson.match.items() if isinstance(value, str) and name != ELSEWHERE}
         warning = {"match": match, "block": block.text, "id": identity, "tokens": block.tokens, "project": project}
         warning |= {"corrects": True} if identity in corrects else {}
+        warning |= {"agents": lesson.agents} if "shell" in lesson.match else {}  # others may have another shell
         line = "W" + "\t".join(words) + "\t\t" + json.dumps(warning) + "\n"
         head = "" if project in by_project else f"P{_escape(project)}\n"
         if size + len((head + line).encode("utf-8", "replace")) > MAX_BYTES:

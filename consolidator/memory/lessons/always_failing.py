@@ -32,6 +32,7 @@ MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
+MAX_RARE = 50  # lessons that no start tells, of what failed last
 _QUOTED = re.compile(r"'[^']*'?|\"(?:\\.|[^\"\\])*\"?|\\.", re.DOTALL)
 _LOSES_PATH = re.compile(r"\bfor path in\b|(?:^|[\s;&(])path=")  # zsh has the folders of programs in `path`
 _SPEAKER = re.compile(r"^(?:\S+: )?<value>: (?=(?:error|fatal)\b)")  # a script's own file
@@ -116,7 +117,7 @@ def is_of_machine(key: Key) -> bool:
     """
     if key[0] == "flag":
         return key[1] in PLAIN_PROGRAMS and purpose_of(key[1]) is None
-    is_named = key[0] in ("wrapper", "program") and _NAME.fullmatch(key[1]) is not None
+    is_named = key[0] in ("wrapper", "program") and _NAME.fullmatch(key[1]) is not None and purpose_of(key[1]) is None
     return is_named and (key[0] == "program" or key[1].split()[0] not in PROVIDERS | RUNNERS.keys())
 
 
@@ -139,7 +140,9 @@ def learn_always_failing(history: History) -> list[Lesson]:
             continue
         explained |= {failure.id for failure in failures}
         lessons.append(_build_lesson(history, key, uses[key], failures, headline))
-    return lessons
+    rare = sorted((lesson.last_at, lesson.key) for lesson in lessons if not lesson.starts)
+    dropped = {key for _, key in rare[:-MAX_RARE]}
+    return [lesson for lesson in lessons if lesson.key not in dropped]
 
 
 def _collect(history: History) -> dict[Key, _Uses]:

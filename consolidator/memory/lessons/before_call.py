@@ -22,6 +22,7 @@ from consolidator.memory.calls.shell_words import (
 )
 
 _RUN_PROGRAMS = KNOWN_PROGRAMS - SUBCOMMAND_VERBS  # that a word after an unknown program names; `test` is its task
+_BRINGING = ("source", ".", "eval", "export", "nvm", "fnm", "conda", "mise", "asdf", "pyenv")
 _HAS_OTHER_WAY = re.compile(r"2> ?/dev/null *\|\|")  # whoever writes that expects that it may fail
 _SHELL_TOOLS = ("Bash", "shell", "PowerShell")  # also a server's: `mcp__acp__Bash`
 
@@ -48,14 +49,13 @@ def concerns(match: Mapping[str, str], project: str, body: Mapping[str, object])
     if kind == "pkill":
         return is_read_by_shell(given) and ends_own_shell(line)
     commands = unwrap_shells(split_commands(line))
-    if kind == "program" and (_HAS_OTHER_WAY.search(line) or any(map(_brings_program, commands))):
-        return False
-    return any(_is_match(match, words) for words in commands)
+    return any(_is_match(match, words) for words in commands) and not (kind == "program" and may_do_without(line))
 
 
-def _brings_program(words: Sequence[str]) -> bool:
-    """Tell whether a program that was not there may be after a command."""
-    return words[0] in ("source", ".", "eval", "export") or "install" in words
+def may_do_without(line: str) -> bool:
+    """Tell whether a line brings a program that was not there, or has another way if it is not."""
+    commands = unwrap_shells(split_commands(line))
+    return any(words[0] in _BRINGING or "install" in words for words in commands) or bool(_HAS_OTHER_WAY.search(line))
 
 
 def lacks_argument(match: Mapping[str, str], arguments: Mapping[str, object], project: str | None) -> bool:

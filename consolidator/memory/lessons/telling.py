@@ -71,6 +71,8 @@ class Told:
 
 def warn_before(lessons: Collection[Lesson], tool: str, arguments: Any, project: str | None = None) -> Told | None:
     """Return the warning for a call that never worked here, or fails at its first run; None for others."""
+    from consolidator.memory.lessons.before_call import may_do_without  # no night asks
+
     line = shell_command(tool, arguments)
     segments = [] if line is None else split_line(line, None)[0]
     for lesson in lessons:
@@ -79,7 +81,7 @@ def warn_before(lessons: Collection[Lesson], tool: str, arguments: Any, project:
         if kills or (kind == "pattern" and find_patterns(line or "")):
             return Told(lesson, lesson.line)
         if lesson.warns and lesson.kind == "always_fails":
-            for segment in segments:
+            for segment in [] if kind == "program" and may_do_without(line or "") else segments:
                 if _matches(lesson, segment):
                     return _told_of(lesson, segment, lessons)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
@@ -321,9 +323,9 @@ def _told_of(lesson: Lesson, segment: Segment, lessons: Collection[Lesson]) -> T
         return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     if lesson.match["wrapper"] in segment.prefix:  # which brings the program: without it there is none
         return Told(lesson, lesson.line, lesson.instead)
-    wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
+    fails = lesson.line.partition(" (")[0]  # here, or on this machine
     counts = f"{lesson.failures} of {lesson.failures + lesson.successes}"
-    return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.shown)}.", segment.shown)
+    return Told(lesson, f"{fails} ({counts}): run {code(segment.shown)}.", segment.shown)
 
 
 def _skill(tool: str, arguments: Any) -> str | None:

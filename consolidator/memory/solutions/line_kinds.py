@@ -90,7 +90,7 @@ _DECISIVE = (  # of a program, its options and names: two such failures say as m
     r"no such (?:sub-?)?command",
     r"(?:script|command) not found|missing script|no task \S+ found|failed to spawn: (?=[`'\"])",
     r"(?:command|program) ['\"`]?[\w.+-]+['\"`]? (?:(?:could|can|was|is) ?not|not) (?:be )?(?:found|located|available)",
-    r"(?:<value>|\bpython[\d.]*): no module named",
+    r"(?:<value>|…|\bpython[\d.]*): no module named",
     r"is not recogni[sz]ed as|does not exist|is not a (?:tty|terminal)\b",
 )
 _MISSING = (

@@ -81,7 +81,7 @@ async def load_machine_lessons(database: Database, scope: MemoryScope) -> dict[s
     async with database.connection() as conn:
         rows = await lessons.list_of_machine(conn, scope.peer or audience.OWNER, HOME, alone, MAX_TOLD)
     here = home_folder(scope.project or "")
-    told = {row.id: read_lesson(row) for row in rows if row.withheld is None and home_folder(row.project) == here}
+    told = {row.id: read_lesson(row) for row in rows if here == home_folder(row.project) != ""}
     return {id: told_elsewhere(lesson) for id, lesson in told.items()}
 
 

@@ -528,8 +528,10 @@ async def test_what_a_machine_lacks_is_told_in_all_projects_in_which_it_never_wo
         assert "`nl`" not in await tell(database, scope=other)
         await keep(database, once, project=project)
     assert "`nl`" in await tell(database, scope=other)  # two projects showed it
+    await keep(database, lesson("program jq", line, **of_jq), project="shop of ann")  # a name, of no known machine
     for scope in (
         replace(other, project="/Users/ann/mail"),
+        replace(other, project="mail"),
         replace(other, peer="eve"),
         replace(other, project_alone=True),
         replace(other, shared_in=()),  # for a viewer of one agent that had no part in it

@@ -209,4 +209,4 @@ async def test_a_wrapper_that_never_worked_is_answered_with_the_call_without_it(
     clock.advance(DAY)
     await run_job(database, settings)
     failed = hook("PostToolUseFailure", error=refused, tool_name="Bash", tool_input={"command": "wrap bun run check"})
-    assert "`wrap bun …` always fails here (4 of 4): run `bun run check`." in await ask(database, failed)
+    assert "`wrap bun …` always fails (4 of 4): run `bun run check`." in await ask(database, failed)

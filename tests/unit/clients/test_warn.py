@@ -233,6 +233,19 @@ def test_a_worktree_is_warned_as_its_repository_is(tmp_path: Path) -> None:
     assert ["always fails" in answer for answer in answers] == [True, True, False]
 
 
+@pytest.mark.parametrize(("agents", "is_warned"), [(("claude-code", "pi"), True), (("codex",), False)])
+def test_a_rule_of_a_shell_is_told_to_the_clients_that_have_it(
+    tmp_path: Path, agents: tuple[str, ...], is_warned: bool
+) -> None:
+    match = {"shell": "shell: no matches found", "kind": "pattern"}
+    lesson = Lesson("harness", "k", "The shell is zsh: quote it.", 9.0, 3, match=match, warns=True, agents=agents)
+    (tmp_path / warn.DIRECTORY).mkdir(mode=0o700)
+    file = tmp_path / warn.DIRECTORY / warn.WARNINGS
+    file.touch(mode=0o600)
+    file.write_text(warning_file.render_warnings([("l_1", SHOP, lesson)]))
+    assert ("zsh" in warn_of(tmp_path, "find . -name *.py")) == is_warned
+
+
 @pytest.mark.parametrize("text", ["torn", "foreign", "huge", "link", "pipe"])
 def test_a_file_that_is_not_the_nights_warns_of_nothing(tmp_path: Path, text: str) -> None:
     lesson = Lesson("always_fails", "k", "`rtk bun …` always fails.", 9.0, 3, match=WRAPPER, warns=True)

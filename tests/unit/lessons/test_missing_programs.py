@@ -7,7 +7,9 @@ import json
 import pytest
 
 from consolidator.jobs.merging.warning_file import render_warnings
+from consolidator.memory.lessons.always_failing import MAX_RARE
 from consolidator.memory.lessons.before_call import concerns, correct
+from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.telling import answer_failure, warn_before
 from tests.unit.lessons.traced import (
     HOME,
@@ -232,3 +234,23 @@ def test_the_nearest_folder_of_a_call_is_the_first_of_the_warnings() -> None:
     places = ("/home/ada", HOME, f"{HOME}/web", "/srv")
     lines = render_warnings([("l_1", place, lesson) for place in places]).splitlines()
     assert [line for line in lines if line[0] == "P"] == [f"P{HOME}/web", f"P{HOME}", "P/home/ada", "P/srv"]
+
+
+def test_a_module_is_named_where_the_path_of_its_python_is_not() -> None:
+    lessons = learn(2, lambda log: log.fail("python3 -m black .", f"{HOME}/.venv/bin/python3: No module named black"))
+    [lesson] = of_kind(lessons, "always_fails")
+    assert lesson.line == "`python3 -m black …` always fails (2 of 2: …: No module named black)."
+
+
+def test_of_programs_that_a_session_lacked_those_that_failed_last_are_kept() -> None:
+    log = CallLog("s1")
+    for number in range(MAX_RARE + 20):
+        log.fail(f"tool{number} run", f"bash: tool{number}: command not found")
+    keys = {lesson.key for lesson in of_kind(learn_lessons([log.trace()]), "always_fails")}
+    assert keys == {f"program tool{number}" for number in range(20, MAX_RARE + 20)}
+
+
+def test_a_preview_warns_of_no_missing_program_where_the_hook_does_not() -> None:
+    lessons = learn(1, lambda log: log.fail("gmake all", "bash: gmake: command not found"))
+    assert warn_before(lessons, "Bash", {"command": "ls; gmake all"}) is not None
+    assert warn_before(lessons, "Bash", {"command": "conda activate shop && gmake all"}) is None

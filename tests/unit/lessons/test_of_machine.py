@@ -7,6 +7,7 @@ import pytest
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import ELSEWHERE, KEYS, home_folder, told_elsewhere
+from consolidator.memory.lessons.telling import warn_before
 from consolidator.memory.lessons.worked_calls import learn_worked_calls
 from tests.unit.lessons.traced import HOME, CallLog
 
@@ -45,6 +46,14 @@ def test_what_never_worked_of_the_machine_has_a_line_for_other_projects(
     assert told in told_elsewhere(lesson).line
 
 
+def test_a_wrapper_is_warned_of_elsewhere_as_of_the_machine() -> None:
+    logs = [CallLog(name).fail("rtk bun test", "error: unrecognized subcommand 'bun'") for name in ("s1", "s2", "s3")]
+    [lesson] = [each for each in learn_lessons([log.trace() for log in logs]) if each.kind == "always_fails"]
+    told = warn_before([told_elsewhere(lesson)], "Bash", {"command": "rtk bun run lint"})
+    assert told is not None
+    assert told.text == "`rtk bun …` always fails on this machine (3 of 3): run `bun run lint`."
+
+
 @pytest.mark.parametrize(
     ("failed", "instead", "then"),
     [
@@ -70,6 +79,7 @@ def test_what_worked_in_place_of_a_program_is_told_elsewhere_only_where_it_is_of
     [
         ("make all --fast", "make: unrecognized option '--fast'"),  # of what the project's file says
         ("npm run build -- --fast", "error: unknown option '--fast'"),
+        ("pytest -q", NOT_FOUND.format("pytest")),  # which its environment brings
         ("bd dolt push", "fatal: Could not read from remote repository."),
         ("uv run pytest -q", "error: Failed to spawn: `pytest`\n  Caused by: No such file or directory"),
         ("bundle exec rspec", "bundler: command not found: rspec"),
