@@ -243,7 +243,7 @@ def test_a_rule_of_a_shell_is_told_to_the_clients_that_have_it(
     file = tmp_path / warn.DIRECTORY / warn.WARNINGS
     file.touch(mode=0o600)
     file.write_text(warning_file.render_warnings([("l_1", SHOP, lesson)]))
-    assert ("zsh" in warn_of(tmp_path, "find . -name *.py")) == is_warned
+    assert ("zsh" in warn_of(tmp_path, "grep -r --include=*.py x src")) == is_warned
 
 
 @pytest.mark.parametrize("text", ["torn", "foreign", "huge", "link", "pipe"])
