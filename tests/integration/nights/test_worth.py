@@ -229,7 +229,7 @@ async def test_our_runtime_guards_a_call_in_its_shadow_first_and_acts_once_a_per
     await choose_lesson(database, row.id, corrects=True)
     ((arguments, told),) = await drive(database, [bash], f"cd api && {WRONG[0]}")
     assert arguments == '{"command": "cd api && pnpm run test"}'
-    assert told.startswith("12 passed\n[harness: `wrap pnpm …` always fails here")
+    assert told.startswith("12 passed\n[harness: `wrap pnpm …` always fails")
     assert ran == ["wrap pnpm run test", "cd api && pnpm run test"]
     quoted = 'echo "wrap pnpm run test"'
     assert await drive(database, [bash], quoted) == [(json.dumps({"command": quoted}), "12 passed")]
