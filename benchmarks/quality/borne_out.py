@@ -39,9 +39,9 @@ from consolidator.memory.lessons.lesson import LEAVES, OTHERS, Lesson
 from consolidator.memory.lessons.measuring import neglects
 from consolidator.memory.lessons.segments import Segment, purpose_of, run_elsewhere, split_line
 from consolidator.memory.lessons.trace import Trace, TracedCall, TraceFold
-from consolidator.memory.recall.block import Section, lesson_item, render_block
+from consolidator.memory.recall.block import KNOWN, START_NOTE, Section, lesson_item, render_block
 from consolidator.models.event import Event
-from consolidator.service.memory.telling.brief import KNOWN, START_NOTE, START_TOKENS, choose_for_start
+from consolidator.service.memory.telling.brief import START_TOKENS, choose_for_start
 
 TRAIN_SHARE = 2 / 3  # of a project's sessions, that are learned from
 MIN_HELD = 0.5  # of the sessions that met a line
